@@ -16,8 +16,11 @@ from compiler.lower.test_relays import moved, relaid
 from support.chips import ideal_chip
 from support.packed import run
 from systolic.compiler.cost import lane_rounds as costs
+from systolic.compiler.ir.change_of_view import Piece
+from systolic.compiler.ir.lane_rounds import in_rounds
 from systolic.compiler.lower import relays
 from systolic.hw.spec import Chip
+from systolic.isa import Copy
 
 LANES = {"independent_lanes": True}
 
@@ -42,12 +45,48 @@ def test_all_elements_arrive_on_both_engines(seed: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(relays, "FEWER", 0)  # whatever other ways take
     monkeypatch.setattr(relays, "COPIED", 1e9)
     monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
-    monkeypatch.setattr(relays.RelayPlanner, "between", lambda *_: None)
+    monkeypatch.setattr(relays.RelayPlanner, "relays", lambda *_: ())
     rng = Random(seed)
     graph = drawn(rng)
     compiled, inputs, outputs = run(graph, small_chip(rng), seed)
     assert any("as a relay of" in choice for choice in compiled.layers.choices)
     assert outputs["y"].tobytes() == moved(graph, inputs["x"]).tobytes()  # also those of a NaN
+
+
+@pytest.mark.parametrize("seed", [9, 11, 17, 29, 48, 50, 56])
+def test_a_leg_in_rounds_stands_beside_legs_of_other_ways(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relays, "FEWER", 0)  # whatever other ways take
+    monkeypatch.setattr(relays, "COPIED", 1e9)
+    monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
+    monkeypatch.setattr(relays.RelayPlanner, "in_rounds", lambda *_: ())
+    rng = Random(seed)
+    graph = drawn(rng)
+    compiled, inputs, outputs = run(graph, small_chip(rng), seed)
+    assert any(node.change.engine for node in compiled.layers.nodes if node.change is not None)
+    assert outputs["y"].tobytes() == moved(graph, inputs["x"]).tobytes()
+
+
+def test_a_digit_without_good_parts_has_a_last_part_that_is_smaller() -> None:
+    """197 columns of 24 matrices go in 3 parts of 36 lanes, in rounds, and on by DMA in rows.
+
+    In 24 lanes, with a copy by DMA for each of them, it takes 16,179 cycles.
+    """
+    graph = relaid("s8[2,12,197,197]{3,2,1,0:T(8,128)(4,1)}", "s8[2,12,197,197]{2,3,1,0}")
+    result = systolic.run(graph, "hbm2e_128x128", values=False)
+    lanes = {i.target.partition for i in result.program.instructions if isinstance(i, Copy)}
+    assert (result.cycles, lanes) == (6499, {*range(36)})
+
+
+def test_rounds_of_unlike_boxes_have_no_lane_in_common() -> None:
+    """Lanes 0 to 4 each go to lanes 8 to 10, the last one in a box of its own."""
+    ends = [(s, t) for s in range(4) for t in range(8, 11)] + [(4, t) for t in range(8, 11)]
+    ordered = in_rounds([Piece(t, 1, 0, 4, s, 1, 0, ((1, 4),)) for s, t in ends])
+    assert {(p.source_row, p.row) for p in ordered} == {*ends}
+    for first in range(0, 15, 3):
+        lanes = [(p.source_row, p.row) for p in ordered[first : first + 3]]
+        assert all(len({*side}) == 3 for side in zip(*lanes, strict=True))
 
 
 @pytest.mark.parametrize("scope", ["bank", "partition"])

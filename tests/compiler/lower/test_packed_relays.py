@@ -47,13 +47,30 @@ def test_bytes_are_put_in_order_and_unpacked_in_planes(
 
 
 def test_four_bytes_of_a_word_are_unpacked_at_once() -> None:
-    """32 rows of bits share a partition: 8 instructions on 32 columns of 4 bytes, as 32 words."""
+    """8 instructions on 64 words in each of 16 lanes, between rounds of bytes and of elements.
+
+    Without rounds DMA sends the elements, and all of it takes 3,589 cycles.
+    """
     result = systolic.run(
         transposed("pred[32,1024]{0,1:T(32,32)(32,1)E(1)}", "pred[1024,32]", (1, 0)),
         "ideal_128x128",
     )
     unpacking = [i for i in result.program.instructions if type(i).__name__ == "TensorScalar"]
-    assert [(i.source.dtype, i.source.pattern) for i in unpacking] == [("s32", ((1, 32),))] * 8
+    assert [(i.source.dtype, i.source.pattern) for i in unpacking] == [("s32", ((1, 64),))] * 8
+    assert (result.cycles, result.program.count()) == (1209, {"Copy": 160, "TensorScalar": 8})
+
+
+def test_bytes_and_elements_change_lanes_in_rounds() -> None:
+    chip = ideal_chip(
+        8, 8, state_buffer={"partitions": 16, "banks": 8}, activation={"independent_lanes": True},
+        result_buffer={"banks": 4, "bank_bytes": 64},
+    )  # fmt: skip
+    source, out = "pred[2,8,256]{1,2,0:T(16,8)(16,1)E(1)}", "pred[256,8,2]{1,0,2}"
+    graph = transposed(source, out, (2, 1, 0))
+    compiled, inputs, outputs = run(graph, chip)
+    legs = [node.change.engine for node in compiled.layers.nodes if node.change is not None]
+    assert legs == ["activation"] * 2
+    np.testing.assert_array_equal(outputs["y"], inputs["x"].transpose(2, 1, 0))
 
 
 def test_elements_whose_byte_crosses_rows_are_collected_as_before() -> None:

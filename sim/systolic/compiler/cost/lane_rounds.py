@@ -13,6 +13,7 @@ from typing import NamedTuple
 from systolic.compiler.cost.engines import engine_cycles, engines_able, in_best_words
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece
 from systolic.compiler.ir.chip_places import LANE
+from systolic.compiler.ir.lane_rounds import in_rounds
 from systolic.compiler.ir.relays import BoxStep
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -20,11 +21,15 @@ from systolic.isa import Access, Buffer, Copy
 from systolic.workload.options import Options
 
 WORD_BYTES = 4
-LEAST_SHARED = 256
+MOST_PIECES = 2048
+"""The most copies of a leg: 16 values for each of 128 lanes."""
+LEAST_SHARED = 128
 """Copies of a round of so few cycles of the array are not shared by engines: others follow them
 without a latency between them, and each part is an instruction more."""
 PER_CYCLE = 8
 """So many instructions cost a cycle besides: of choices that are as quick few are better."""
+TOGETHER = 0.9
+"""Unlike boxes go in rounds of all of them if that takes this part of the time one by one."""
 SHARED = 0.6
 """The part of the time that two engines take which share all copies, if they hardly meet."""
 
@@ -39,8 +44,10 @@ def independent_engines(chip: Chip, options: Options) -> list[str]:
     ]
 
 
-def roughly(chip: Chip, steps: Sequence[BoxStep], size_bytes: int) -> int:
+def roughly(chip: Chip, steps: Sequence[BoxStep], size_bytes: int) -> int | None:
     """Return about how many cycles of an engine the rounds of a leg take, if it is one box.
+
+    None if it has more than `MOST_PIECES`.
 
     steps: the digits, and what they count before and after. In a round each lane copies its share
     of one value, in words if elements stay side by side; each instruction starts a cycle later.
@@ -55,10 +62,26 @@ def roughly(chip: Chip, steps: Sequence[BoxStep], size_bytes: int) -> int:
             rows *= step.size
         else:
             apart *= step.size
-    beside = next((s.size for s in inside if s.source == s.result == 1), 1)
-    word = math.gcd(beside * size_bytes, WORD_BYTES) // size_bytes or 1
+    word = _word_bytes(steps, size_bytes) // size_bytes
     copied = math.prod(s.size for s in inside) // word
+    if leave * arrive * apart > MOST_PIECES:
+        return None
     return max(leave, arrive) * max(copied, min(leave, arrive) * apart)
+
+
+def _word_bytes(steps: Sequence[BoxStep], size_bytes: int) -> int:
+    """Return the bytes of a word in which a leg may be copied: elements side by side on both sides.
+
+    Words lie at multiples of their bytes, so all distances are such multiples too.
+    """
+    alike, apart = 1, list[BoxStep]()
+    for step in sorted(steps, key=lambda step: step.source):
+        if step.source == step.result == alike:
+            alike *= step.size
+        else:
+            apart.append(step)
+    places = [alike, *(at for step in apart for at in step[1:])]
+    return math.gcd(WORD_BYTES, *(at * size_bytes for at in places))
 
 
 class _Lanes(NamedTuple):
@@ -75,7 +98,8 @@ def rounds_leg(
 
     steps: its digits. Pieces begin in their order, each a cycle or more behind the one before and
     when its lanes are free. Two engines share them if either may keep to a half of all columns on
-    both sides, so that it has banks of its own.
+    both sides, so that it has banks of its own. Boxes of unlike pieces go one by one, or in rounds
+    of all of them.
     """
     able = independent_engines(chip, options) if _has_halves(steps) else []
     able = able or independent_engines(chip, options)[:1]
@@ -84,7 +108,13 @@ def rounds_leg(
         for name in able
         if (ticks := _ticks(chip, name, leg.given, dtype, shared=len(able) > 1)) is not None
     ]
-    return min(found, key=lambda each: each[1], default=None)
+    best = min(found, key=lambda each: each[1], default=None)
+    if best is None or len({(each.cols, each.runs, each.pairs) for each in leg.given}) == 1:
+        return best
+    together = replace(best[0], given=in_rounds(leg.given))
+    name = together.engine or ""
+    ticks = _ticks(chip, name, together.given, dtype, shared=len(able) > 1)
+    return best if ticks is None or ticks > TOGETHER * best[1] else (together, ticks)
 
 
 def _has_halves(steps: Sequence[BoxStep]) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from systolic.compiler.cost.dma import inside_cycles
+from systolic.compiler.cost.lane_rounds import independent_engines, roughly
 from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece
+from systolic.compiler.ir.chip_places import LANE
+from systolic.compiler.ir.relays import BoxStep, copies_of_lanes
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import queue_rate
 from systolic.hw.spec import Chip
@@ -37,6 +41,32 @@ def sent_ticks(chip: Chip, count: int, run: int, size_bytes: int) -> int:
     """Return about how many ticks all queues take to send `count` elements in runs of `run`."""
     runs, size = count // run, run * size_bytes
     return _of_all_queues(chip, inside_cycles(chip, runs, size), _at_port(chip, runs, size))
+
+
+def rough_ticks(chip: Chip, options: Options, steps: Sequence[BoxStep], size_bytes: int) -> int:
+    """Return about how many ticks a leg takes, if it is one box: sent, or copied by an engine.
+
+    steps: its digits. An engine copies what stays in its lanes, or goes in rounds.
+    """
+    if all(step.source == step.result for step in steps):
+        return 0
+    run = 1
+    for step in sorted(steps, key=lambda step: step.source):
+        if step.source == step.result == run:
+            run *= step.size
+    ticks = sent_ticks(chip, math.prod(step.size for step in steps), run, size_bytes)
+    copies = copies_of_lanes(steps) - 1
+    ticks += _of_all_queues(chip, copies * chip.dma.latency_cycles, 0)
+    engines = [*chip.lane_engines] if keeps_lanes(steps) else independent_engines(chip, options)
+    cycles = roughly(chip, steps, size_bytes)
+    if not engines or cycles is None:
+        return ticks
+    return min(ticks, cycles * min(chip.period(name) for name in engines))
+
+
+def keeps_lanes(steps: Sequence[BoxStep]) -> bool:
+    """Return whether all elements of a leg stay in their lanes."""
+    return all(s.source == s.result for s in steps if max(s.source, s.result) >= LANE)
 
 
 def _at_port(chip: Chip, runs: int, size: int) -> int:

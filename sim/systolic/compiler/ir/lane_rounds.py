@@ -11,6 +11,7 @@ lie between two rounds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -50,6 +51,27 @@ def rounds_of_box(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[P
                     row, rows, col, run[1], source_row, rows, source_col,
                     pairs or ((1, 1),), outer,
                 )  # fmt: skip
+
+
+def in_rounds(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Return the pieces of several boxes in rounds of all of them.
+
+    Boxes that are cut off behind the last whole value have few lanes, and rounds of their own would
+    leave the others idle. With lanes counted on either side, s and t, pieces of equal s - t, modulo
+    the larger count, have no lane in common; those of the same lanes follow one another.
+    """
+    lanes = [
+        {row: rank for rank, row in enumerate(sorted({*rows}))}
+        for rows in ((p.source_row for p in pieces), (p.row for p in pieces))
+    ]
+    rounds = max(map(len, lanes))
+    before: Counter[tuple[int, int]] = Counter()
+    keys = list[tuple[int, int, int]]()
+    for piece in pieces:
+        source, target = lanes[0][piece.source_row], lanes[1][piece.row]
+        keys.append(((source - target) % rounds, before[source, target], source))
+        before[source, target] += 1
+    return tuple(pieces[at] for at in sorted(range(len(pieces)), key=keys.__getitem__))
 
 
 def _together(lanes: Sequence[BoxStep]) -> tuple[int, list[BoxStep]]:

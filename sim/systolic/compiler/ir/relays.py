@@ -164,6 +164,26 @@ def _worths(places: Integers) -> list[int] | None:
     return found
 
 
+def steps_of_digits(digits: Sequence[RelayDigit], unit: int) -> dict[RelayDigit, int]:
+    """Return how far apart the values of each digit lie, major to minor and the last by `unit`."""
+    found, step = dict[RelayDigit, int](), unit
+    for digit in reversed(digits):
+        found[digit], step = step, step * digit.size
+    return found
+
+
+def leg_steps(
+    source: RelayPlaces, result: RelayPlaces, digits: Sequence[RelayDigit]
+) -> list[BoxStep]:
+    """Return the digits of a relay on both sides of one leg."""
+    return [
+        BoxStep(
+            digit.size, *(_step(of.offsets[digit.group], digit.worth) for of in (source, result))
+        )
+        for digit in digits
+    ]
+
+
 def split_digit(digit: RelayDigit, size: int) -> tuple[RelayDigit, RelayDigit]:
     """Return the major and the minor part of a digit, of which the minor has `size` values."""
     major = digit._replace(
@@ -326,6 +346,12 @@ def _lanes(
 
 def _lanes_of(found: Sequence[Sequence[BoxStep]]) -> int:
     return math.prod(step.size for some in found for step in some)
+
+
+def copies_of_lanes(steps: Sequence[BoxStep]) -> int:
+    """Return how many copies it takes to bring all lanes of a box to theirs, if rows have runs."""
+    lanes = [step for step in steps if max(step.source, step.result) >= LANE]
+    return math.prod(step.size for step in _lanes(lanes)[3])
 
 
 def _chain(steps: Sequence[BoxStep], side: int, first: int) -> list[BoxStep]:

@@ -15,7 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from systolic.compiler.cost.lane_rounds import independent_engines, roughly, rounds_leg
+from systolic.compiler.cost.lane_rounds import (
+    MOST_PIECES,
+    independent_engines,
+    roughly,
+    rounds_leg,
+)
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_places import LANE
 from systolic.compiler.ir.lane_rounds import rounds_of_box
@@ -27,13 +32,12 @@ from systolic.compiler.ir.relays import (
     leg_pieces,
     places_between,
     split_digit,
+    steps_of_digits,
 )
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
 
-MOST_PIECES = 2048
-"""The most copies of a leg: 16 values for each of 128 lanes."""
 SIZES = (2, 4, 8, 16, 32)
 """How many lanes may go together on the second leg."""
 
@@ -61,7 +65,9 @@ def rounds_choices(
         return
     size = data_type(dtype).size_bytes
     direct = [BoxStep(d.size, d.before, d.after) for d in ends.digits]
-    yield RoundsChoice(ends.digits, (), (), roughly(chip, direct, size))
+    rough = roughly(chip, direct, size)
+    if rough is not None:
+        yield RoundsChoice(ends.digits, (), (), rough)
     for together in SIZES:
         found = _lanes_between(ends.digits, together, rows)
         if found is None:
@@ -70,12 +76,13 @@ def rounds_choices(
         rest = [digit for digit in digits if digit not in lanes]
         for place in (3, 4):
             columns = tuple(sorted(rest, key=lambda digit: _order(digit, place)))
-            between = {**_steps(lanes, LANE), **_steps(columns, 1)}
-            cycles = sum(
+            between = {**steps_of_digits(lanes, LANE), **steps_of_digits(columns, 1)}
+            cycles = [
                 roughly(chip, [BoxStep(d.size, *sides(d, between[d])) for d in digits], size)
                 for sides in (_come, _go)
-            )
-            yield RoundsChoice(digits, lanes, columns, cycles)
+            ]
+            if None not in cycles:
+                yield RoundsChoice(digits, lanes, columns, sum(filter(None, cycles)))
 
 
 def _order(digit: RelayDigit, place: int) -> tuple[bool, int]:
@@ -97,13 +104,6 @@ def _go(digit: RelayDigit, between: int) -> tuple[int, int]:
 
 def _at_once(digit: RelayDigit, between: int) -> tuple[int, int]:
     return digit.before, digit.after
-
-
-def _steps(digits: Sequence[RelayDigit], unit: int) -> dict[RelayDigit, int]:
-    found, step = dict[RelayDigit, int](), unit
-    for digit in reversed(digits):
-        found[digit], step = step, step * digit.size
-    return found
 
 
 def _lanes_between(
@@ -165,14 +165,15 @@ def rounds(
     if sum(place.columns for place in places) * size > chip.state_buffer.bytes_per_partition:
         return None
     legs, ticks = [], 0
-    between = {**_steps(choice.lanes, LANE), **_steps(choice.columns, 1)}
+    between = {**steps_of_digits(choice.lanes, LANE), **steps_of_digits(choice.columns, 1)}
     sides = (_come, _go) if choice.lanes else (_at_once,)
     for (before, after), ends_of in zip(pairwise(places), sides, strict=True):
         pieces = leg_pieces(before, after, choice.digits, MOST_PIECES, rounds_of_box)
         if pieces is None:
             return None
         steps = [BoxStep(d.size, *ends_of(d, between.get(d, 0))) for d in choice.digits]
-        found = rounds_leg(chip, options, ChangeOfView(before, after, pieces), steps, dtype)
+        change = ChangeOfView(before, after, pieces)
+        found = rounds_leg(chip, options, change, steps, dtype)
         if found is None:
             return None
         legs.append(found[0])

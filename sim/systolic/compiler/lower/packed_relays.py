@@ -9,20 +9,23 @@ the result. Not here: elements without padding that share bytes on both sides (`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
 import numpy as np
 
+from systolic.compiler.cost.lane_rounds import independent_engines
+from systolic.compiler.cost.relays import rough_ticks
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_places import LANE, ChipPlaces
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.relays import (
+    BoxStep,
     RelayDigit,
     RelayEnds,
     RelayPlaces,
-    places_between,
     relay_ends,
     split_digit,
 )
@@ -30,6 +33,7 @@ from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.digit_moves import SPARE_BYTES, holder_of_places, places_at_home
 from systolic.compiler.lower.relays import (
     TRIED,
+    RelayPath,
     RelayPlanner,
     columns_between,
     lanes_between,
@@ -119,24 +123,42 @@ class _BytePlanner:
             return
         source, digits, element = parts
         planner = RelayPlanner(self.chip, self.options, BYTES)
-        choices = dict.fromkeys(relay_choices(digits, block_rows(self.chip)))
-        for choice in nsmallest(TRIED, choices, key=planner.roughly):
-            first, last = columns_between(choice)
-            ordered = places_between(source.dims, choice.lanes, last)
-            places = [source, ordered]
-            if first != last and not choice.are_lanes(before=True):
-                places.insert(1, places_between(source.dims, choice.lanes, first))
+        paths = nsmallest(
+            TRIED,
+            self._paths(digits),
+            key=lambda path: self._roughly(path, element),
+        )
+        for path in paths:
+            places = [source, *path.places(source.dims)]
+            ordered = places[-1]
             planes = self._planes(ordered, ends, element)
             room = sum(place.columns for place in (*places, planes, ends.result)) + SPARE_BYTES
             if room > self.chip.state_buffer.bytes_per_partition:
                 continue
             wide = [d._replace(worth=d.worth * self.ways) if d.group == element.group else d
-                    for d in choice.digits]  # fmt: skip
-            bytes_ = planner.legs(places, choice.digits)
+                    for d in path.choice.digits]  # fmt: skip
+            bytes_ = planner.legs(places, path.choice.digits)
             sent = planner.legs([planes, ends.result], [*wide, element])
             if bytes_ and sent:
                 ticks = bytes_[1] + self._unpacking(ordered.columns) + sent[1]
                 yield _ByteRelay(stop, bytes_[0], sent[0][0], ticks)
+
+    def _paths(self, digits: Sequence[RelayDigit]) -> Iterator[RelayPath]:
+        """Yield paths of bytes, which end in the order of the result but for its partitions."""
+        for choice in dict.fromkeys(relay_choices(digits, block_rows(self.chip), whole=True)):
+            first, last = columns_between(choice)
+            stays = first == last or choice.are_lanes(before=True)
+            yield RelayPath(choice, (last,) if stays else (first, last))
+            if not stays and independent_engines(self.chip, self.options):
+                yield RelayPath(choice, (last,))
+
+    def _roughly(self, path: RelayPath, element: RelayDigit) -> int:
+        """Return about how many ticks a move takes whose bytes go a path but for its last leg."""
+        *legs, last = path.steps()
+        columns = math.prod(digit.size for digit in path.orders[-1])
+        last.append(BoxStep(self.ways, columns, element.after))
+        ticks = (rough_ticks(self.chip, self.options, leg, 1) for leg in (*legs, last))
+        return sum(ticks) + self._unpacking(columns)
 
     def _unpacking(self, columns: int) -> int:
         """Return about how many ticks an engine takes to unpack so many bytes of each lane."""

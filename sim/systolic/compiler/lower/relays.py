@@ -14,19 +14,29 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import combinations, pairwise
 
-from systolic.compiler.cost.relays import cheaper_leg, sent_ticks
+from systolic.compiler.cost.lane_rounds import (
+    MOST_PIECES,
+    independent_engines,
+    roughly,
+    rounds_leg,
+)
+from systolic.compiler.cost.relays import cheaper_leg, keeps_lanes, rough_ticks
 from systolic.compiler.ir.change_of_view import ChangeOfView, Seen
 from systolic.compiler.ir.chip_places import LANE, ChipPlaces
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.lane_rounds import rounds_of_box
 from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.ir.relays import (
+    BoxStep,
     RelayDigit,
     RelayEnds,
     RelayPlaces,
     leg_pieces,
+    leg_steps,
     places_between,
     relay_ends,
     split_digit,
+    steps_of_digits,
 )
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.digit_moves import (
@@ -53,8 +63,10 @@ NEAR = 1.5
 """Ways that take at most so many times as long as an engine in all lanes are taken as they are."""
 MOST_COPIES = 600
 """The most copies of a leg."""
-TRIED = 4
+TRIED = 8
 """Of how many choices the copies are worked out, those of the least rough estimates."""
+RAGGED = 2, 3, 4
+"""So many parts a digit may have of which the last one is smaller."""
 MOST_BESIDE = 2
 """The most digits that fill partitions beside those of the source or of the result."""
 WORD_BYTES = 4
@@ -154,16 +166,15 @@ def cheapest_relay(
         return None
     if whole_banks(chip):
         return None
-    planner = RelayPlanner(chip, options, source.shape.element_type)
+    planner = RelayPlanner(chip, options, source.shape.element_type, rounds)
     places = [
         (start, stop)
         for start in places_at_home(chip, source)
         for stop in places_at_home(chip, result)
     ]
-    found = [planner.between(*both, permutation) for both in places]
+    found = [*planner.relays(places, permutation)]
     found += planner.in_rounds(places, permutation) if rounds else ()
-    relays = [relay for relay in found if relay is not None]
-    return min(relays, key=lambda relay: relay.cycles, default=None)
+    return min(found, key=lambda relay: relay.cycles, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +196,29 @@ class RelayChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class RelayPath:
+    """A choice, and the orders of the columns in its lanes between two legs, major to minor."""
+
+    choice: RelayChoice
+    orders: tuple[tuple[RelayDigit, ...], ...]
+
+    def steps(self) -> Iterator[list[BoxStep]]:
+        """Yield the digits on both sides of each leg."""
+        digits, lanes = self.choice.digits, steps_of_digits(self.choice.lanes, LANE)
+        sides = [
+            {digit: digit.before for digit in digits},
+            *(lanes | steps_of_digits(order, 1) for order in self.orders),
+            {digit: digit.after for digit in digits},
+        ]
+        for here, there in pairwise(sides):
+            yield [BoxStep(digit.size, here[digit], there[digit]) for digit in digits]
+
+    def places(self, dims: Sequence[int]) -> list[RelayPlaces]:
+        """Return the places between the legs; dims: the sizes of the groups of dimensions."""
+        return [places_between(dims, self.choice.lanes, order) for order in self.orders]
+
+
+@dataclass(frozen=True, slots=True)
 class RelayPlanner:
     """The chip, the options and the type for which relays are estimated."""
 
@@ -192,24 +226,40 @@ class RelayPlanner:
     options: Options
     dtype: str
 
+    rounds: bool = True
+    """Legs may go in rounds from lanes to lanes."""
+
     @property
     def _size(self) -> int:
         return data_type(self.dtype).size_bytes
 
-    def between(
-        self, start: ChipPlaces, stop: ChipPlaces, permutation: Sequence[int] | None
-    ) -> Relay | None:
-        """Return the relay of the least estimate between two places; None if there is none."""
-        ends = relay_ends(start, stop, permutation)
-        if ends is None:
-            return None
-        choices = dict.fromkeys(relay_choices(ends.digits, block_rows(self.chip)))
-        found = [
-            relay
-            for choice in nsmallest(TRIED, choices, key=self.roughly)
-            if (relay := self._relay((start, stop), ends, choice)) is not None
+    def relays(
+        self,
+        places: Sequence[tuple[ChipPlaces, ChipPlaces]],
+        permutation: Sequence[int] | None,
+    ) -> Iterator[Relay]:
+        """Yield relays between some of these places: those of the best rough estimates."""
+        paths = [
+            (self.roughly(path), path, both, ends)
+            for both in places
+            if (ends := relay_ends(*both, permutation)) is not None
+            for path in self.paths(ends.digits)
         ]
-        return min(found, key=lambda relay: relay.cycles, default=None)
+        for _, path, both, ends in nsmallest(TRIED, paths, key=lambda some: some[0]):
+            relay = self._relay(both, ends, path)
+            if relay is not None:
+                yield relay
+
+    def paths(self, digits: Sequence[RelayDigit]) -> Iterator[RelayPath]:
+        """Yield the paths of a relay, each once."""
+        changing = self.rounds and bool(independent_engines(self.chip, self.options))
+        known: set[object] = set()
+        for choice in relay_choices(digits, block_rows(self.chip)):
+            for path in relay_paths(choice, changing=changing):
+                key = path if path.orders else ()
+                if key not in known:
+                    known.add(key)
+                    yield path
 
     def in_rounds(
         self,
@@ -229,45 +279,21 @@ class RelayPlanner:
             if made is not None:
                 yield Relay(*both, made[0], -(-made[1] // period))
 
-    def roughly(self, choice: RelayChoice) -> int:
+    def roughly(self, path: RelayPath) -> int:
         """Return about how many ticks a relay takes, without its copies in detail."""
-        count = math.prod(digit.size for digit in choice.digits)
-        columns = count // math.prod(digit.size for digit in choice.lanes)
-        ticks = 0
-        for place in (3, 4):
-            if not choice.are_lanes(before=place == 3):
-                run = 1
-                for digit in sorted(choice.digits, key=lambda digit: digit[place]):
-                    if digit[place] != run or digit in choice.lanes:
-                        break
-                    run *= digit.size
-                ticks += sent_ticks(self.chip, count, run, self._size)
-        first, last = columns_between(choice)
-        if first == last:
-            return ticks
-        alike = 1
-        for one, other in zip(reversed(first), reversed(last), strict=True):
-            if one != other:
-                break
-            alike *= one.size
-        word = math.gcd(alike * self._size, WORD_BYTES) // self._size or 1
-        period = min(map(self.chip.period, self.chip.lane_engines), default=0)
-        return ticks + columns // word * period
+        return sum(
+            rough_ticks(self.chip, self.options, steps, self._size) for steps in path.steps()
+        )
 
     def _relay(
-        self, ends: tuple[ChipPlaces, ChipPlaces], relay: RelayEnds, choice: RelayChoice
+        self, ends: tuple[ChipPlaces, ChipPlaces], relay: RelayEnds, path: RelayPath
     ) -> Relay | None:
-        dims, (first, last) = relay.source.dims, columns_between(choice)
-        places = [relay.source, relay.result]
-        if first != last:
-            if not choice.are_lanes(before=False):
-                places.insert(1, places_between(dims, choice.lanes, last))
-            if not choice.are_lanes(before=True):
-                places.insert(1, places_between(dims, choice.lanes, first))
+        between = path.places(relay.source.dims)
+        places = [relay.source, *between, relay.result]
         columns = sum(place.columns for place in places)
         if columns * self._size + SPARE_BYTES > self.chip.state_buffer.bytes_per_partition:
             return None
-        found = self.legs(places, choice.digits)
+        found = self.legs(places, path.choice.digits)
         if found is None:
             return None
         return Relay(*ends, found[0], -(-found[1] // self.chip.period("pe_array")))
@@ -281,18 +307,46 @@ class RelayPlanner:
         """
         legs, ticks = [], 0
         for before, after in pairwise(places):
-            pieces = leg_pieces(before, after, digits, MOST_COPIES)
-            if pieces is None:
+            found = self._leg(before, after, digits)
+            if found is None:
                 return None
-            change = ChangeOfView(before, after, pieces)
-            leg, taken = cheaper_leg(self.chip, self.options, change, self.dtype)
-            ticks += taken
-            legs.append(leg)
+            legs.append(found[0])
+            ticks += found[1]
         return tuple(legs), ticks
 
+    def _leg(
+        self, before: RelayPlaces, after: RelayPlaces, digits: Sequence[RelayDigit]
+    ) -> tuple[ChangeOfView, int] | None:
+        """Return a leg in the way of the least estimate, and its ticks; None if none suits."""
+        chip, options, best = self.chip, self.options, None
+        pieces = leg_pieces(before, after, digits, MOST_COPIES)
+        if pieces is not None:
+            best = cheaper_leg(chip, options, ChangeOfView(before, after, pieces), self.dtype)
+        engines = independent_engines(chip, options) if self.rounds else []
+        steps = leg_steps(before, after, digits)
+        cycles = roughly(chip, steps, self._size)
+        if not engines or keeps_lanes(steps) or cycles is None:
+            return best
+        least = cycles * min(map(chip.period, engines)) // len(engines)
+        if best is not None and best[1] <= least:
+            return best
+        pieces = leg_pieces(before, after, digits, MOST_PIECES, rounds_of_box)
+        if pieces is None:
+            return best
+        change = ChangeOfView(before, after, pieces)
+        found = rounds_leg(chip, options, change, steps, self.dtype)
+        if found is None or (best is not None and best[1] <= found[1]):
+            return best
+        return found
 
-def relay_choices(digits: Sequence[RelayDigit], most: int) -> Iterator[RelayChoice]:
-    """Yield which digits may count partitions: those of one side, and others that fill the rest."""
+
+def relay_choices(
+    digits: Sequence[RelayDigit], most: int, *, whole: bool = False
+) -> Iterator[RelayChoice]:
+    """Yield which digits may count partitions: those of one side, and others that fill the rest.
+
+    whole: no digit is cut so that its last part is smaller.
+    """
     here, there = (
         tuple(sorted((d for d in digits if d[place] >= LANE), key=lambda d: -d[place]))
         for place in (3, 4)
@@ -308,11 +362,11 @@ def relay_choices(digits: Sequence[RelayDigit], most: int) -> Iterator[RelayChoi
                 if lanes > most:
                     continue
                 yield RelayChoice(tuple(digits), (*beside, *base))
-                yield from _with_parts(digits, (*beside, *base), most // lanes)
+                yield from _with_parts(digits, (*beside, *base), most // lanes, whole=whole)
 
 
 def _with_parts(
-    digits: Sequence[RelayDigit], lanes: tuple[RelayDigit, ...], room: int
+    digits: Sequence[RelayDigit], lanes: tuple[RelayDigit, ...], room: int, *, whole: bool
 ) -> Iterator[RelayChoice]:
     """Yield choices of the same digits and a part of another one that has room beside them."""
     for digit in digits:
@@ -323,11 +377,46 @@ def _with_parts(
             both = split_digit(digit, minor)
             new = both[1] if minor == part else both[0]
             if new.size <= room:
-                rest = tuple(each for each in digits if each != digit)
-                yield RelayChoice((*rest, *both), (new, *lanes))
+                yield _with_part(digits, digit, both, (new, *lanes))
+        if not whole and part * 2 <= room and _is_major(digit, digits):
+            for count in {room, *RAGGED}:
+                both = split_digit(digit, -(-digit.size // count))
+                if count <= room and 1 < both[0].size <= room:
+                    yield _with_part(digits, digit, both, (both[0], *lanes))
 
 
-def columns_between(choice: RelayChoice) -> tuple[list[RelayDigit], list[RelayDigit]]:
+def _with_part(
+    digits: Sequence[RelayDigit],
+    whole: RelayDigit,
+    both: tuple[RelayDigit, RelayDigit],
+    lanes: tuple[RelayDigit, ...],
+) -> RelayChoice:
+    return RelayChoice((*(digit for digit in digits if digit != whole), *both), lanes)
+
+
+def _is_major(digit: RelayDigit, digits: Sequence[RelayDigit]) -> bool:
+    """Return whether a digit is the major one of its dimensions."""
+    return digit.worth == max(each.worth for each in digits if each.group == digit.group)
+
+
+def relay_paths(choice: RelayChoice, *, changing: bool) -> Iterator[RelayPath]:
+    """Yield how elements lie in the lanes of a choice between the legs.
+
+    changing: a leg may change lanes and the order at once, so one of both orders is enough.
+    """
+    first, last = columns_between(choice)
+    stays = choice.are_lanes(before=True), choice.are_lanes(before=False)
+    orders = [order for order, at_home in zip((first, last), stays, strict=True) if not at_home]
+    both = tuple(orders) if first != last else ()
+    yield RelayPath(choice, both)
+    for order in dict.fromkeys((first, last)) if changing else ():
+        if (order,) != both:
+            yield RelayPath(choice, (order,))
+
+
+def columns_between(
+    choice: RelayChoice,
+) -> tuple[tuple[RelayDigit, ...], tuple[RelayDigit, ...]]:
     """Return the digits along the address behind the first leg and before the last.
 
     They are in the order of the source and of the result; digits that count partitions there are
@@ -335,8 +424,8 @@ def columns_between(choice: RelayChoice) -> tuple[list[RelayDigit], list[RelayDi
     """
     rest = [digit for digit in choice.digits if digit not in choice.lanes]
     return (
-        sorted(rest, key=lambda digit: -digit.before),
-        sorted(rest, key=lambda digit: -digit.after),
+        tuple(sorted(rest, key=lambda digit: -digit.before)),
+        tuple(sorted(rest, key=lambda digit: -digit.after)),
     )
 
 
