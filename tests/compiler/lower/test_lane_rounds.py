@@ -45,6 +45,7 @@ def test_all_elements_arrive_on_both_engines(seed: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(relays, "FEWER", 0)  # whatever other ways take
     monkeypatch.setattr(relays, "COPIED", 1e9)
     monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
+    monkeypatch.setattr(relays, "ROUGHLY", 1e9)
     monkeypatch.setattr(relays.RelayPlanner, "relays", lambda *_: ())
     rng = Random(seed)
     graph = drawn(rng)
@@ -60,6 +61,7 @@ def test_a_leg_in_rounds_stands_beside_legs_of_other_ways(
     monkeypatch.setattr(relays, "FEWER", 0)  # whatever other ways take
     monkeypatch.setattr(relays, "COPIED", 1e9)
     monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
+    monkeypatch.setattr(relays, "ROUGHLY", 1e9)
     monkeypatch.setattr(relays.RelayPlanner, "in_rounds", lambda *_: ())
     rng = Random(seed)
     graph = drawn(rng)

@@ -121,7 +121,7 @@ def cheapest_digit_move(
     tiled = source.shape.layout.tiles or result.shape.layout.tiles
     if permutation is not None and not tiled:
         return None  # `chip_moves` has it, or a turn in blocks
-    planner = _Planner(chip, options)
+    planner = DigitPlanner(chip, options)
     starts, stops = (list(places_at_home(chip, tensor)) for tensor in (source, result))
     direct = planner.cheapest(starts, stops, permutation)
     if direct is not None:
@@ -130,7 +130,7 @@ def cheapest_digit_move(
     same = tuple(range(source.shape.rank)), tuple(range(result.shape.rank))
     for tensor, first, last in ((source, same[0], permutation), (result, permutation, same[1])):
         plain = tensor.shape.with_layout(Layout(tensor.shape.layout.minor_to_major))
-        for between in _in_rows(chip, plain, any_rows(plain)):
+        for between in in_rows(chip, plain, any_rows(plain)):
             found = planner.over(starts, between, stops, (first, last))
             if found is not None and (best is None or found.cycles < best.cycles):
                 best = found
@@ -138,7 +138,7 @@ def cheapest_digit_move(
 
 
 @dataclass(frozen=True, slots=True)
-class _Planner:
+class DigitPlanner:
     """The chip and the options for which moves are estimated."""
 
     chip: Chip
@@ -151,7 +151,7 @@ class _Planner:
         permutation: Sequence[int] | None,
     ) -> DigitMove | None:
         """Return the cheapest move from one of some places to one of others, if there is any."""
-        moves = (self._move(a, b, permutation) for a in starts for b in stops)
+        moves = (self.move(a, b, permutation) for a in starts for b in stops)
         found = [move for move in moves if move is not None and self.has_room(move)]
         return min(found, key=lambda move: move.cycles, default=None)
 
@@ -170,9 +170,10 @@ class _Planner:
         both = come.then(go)
         return both if self.has_room(both) else None
 
-    def _move(
+    def move(
         self, source: ChipPlaces, result: ChipPlaces, permutation: Sequence[int] | None
     ) -> DigitMove | None:
+        """Return the move from one of both places to the other; None if no pieces suit."""
         chip, rows = self.chip, block_rows(self.chip)
         limits = Limits(
             min(chip.pe_array.rows, rows, chip.result_buffer.bank_words),
@@ -207,7 +208,7 @@ def emit_digit_move(builder: LayerBuilder, names: tuple[str, str], move: DigitMo
     """Place source and result, and add copies and turns between windows of them."""
     first, *between, last = move.places
     held = [holder_of_places(builder, names[0], first, "state_buffer")]
-    held += [_between(builder, names[1], places) for places in between]
+    held += [matrix_of_places(builder, names[1], places) for places in between]
     held += [holder_of_places(builder, names[1], last, "node")]
     ways = " and ".join(
         word for word, some in (("turns", move.turns), ("copies", move.copies)) if some
@@ -217,51 +218,14 @@ def emit_digit_move(builder: LayerBuilder, names: tuple[str, str], move: DigitMo
         f"{', over rows of others' if between else ''} (about {move.cycles} cycles)"
     )
     for (source, result), pieces in zip(pairwise(held), move.moves, strict=True):
-        _emit(builder, source, result, pieces)
+        emit_pieces(builder, source, result, pieces)
     builder.keep_matrix(names[1], held[-1], held[-1].axes)
 
 
-def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
-    """Bring an operand in tiles on the chip to rows in which a product reaches its matrices.
-
-    axes: the view [batch..., K, columns] that the product takes. Nothing is done unless that is
-    cheaper than to change the view of all matrices.
-    """
-    home, chip = builder.graph.tensor(tensor), builder.chip
-    lone = builder.is_unplaced(tensor) and builder.uses(tensor) == 1
-    *batch, rows, cols = axes
-    asked = builder.options.via or builder.options.block or builder.options.tile_columns
-    if not lone or asked or home.partition or not (home.shape.layout.tiles and any(batch)):
-        return
-    if len(cols) != 1 or math.prod(home.shape.dims[axis] for axis in rows) > block_rows(chip):
-        return
-    view = rows, tuple(axis for group in (*batch, cols) for axis in group)
-    plain = home.shape.with_layout(Layout(home.shape.layout.minor_to_major))
-    if home.shape in [in_unbroken_rows(plain, v, block_rows(chip)) for v in home_views(plain)]:
-        return  # so the compiler's own choice is printed, which must give the same run again
-    planner = _Planner(chip, builder.options)
-    stops = list(_in_rows(chip, plain, [view]))
-    move = planner.cheapest(list(places_at_home(chip, home)), stops, range(home.shape.rank))
-    if move is None or not planner.has_room(move, share=1):
-        return
-    here = views_at_home(builder, tensor)
-    if here is not None:
-        usual = min(builder.change_cost(tensor, seen, [axes]) for seen in here.views)
-        if not move.is_cheaper(usual + here.cycles):
-            return
-    builder.choose(
-        f"{tensor} goes from place to place on the chip, to rows in reach of a product (about "
-        f"{move.cycles} cycles)"
-    )
-    source = holder_of_places(builder, tensor, move.places[0], "state_buffer")
-    held = builder.add(replace(_between(builder, tensor, move.places[-1]), axes=view))
-    _emit(builder, source, held, move.moves[0])
-    builder.batches.lies_within(tensor, axes, held)
-
-
-def _emit(
+def emit_pieces(
     builder: LayerBuilder, source: Matrix, result: Matrix, pieces: Sequence[MovePiece]
 ) -> None:
+    """Add copies and turns between windows of two matrices, each in one tile."""
     turns = any(piece.turned for piece in pieces)
     at_once = turns and not parts_turned(builder.chip, source.dtype)
     carried = builder.carried(source) if at_once else source
@@ -279,14 +243,14 @@ def places_at_home(chip: Chip, tensor: Tensor) -> Iterator[ChipPlaces]:
     """Yield the places in which a tensor may lie: those of its tiles, or any unbroken rows."""
     shape = tensor.shape
     if not shape.layout.tiles:
-        yield from _in_rows(chip, shape, row_groups(shape))
+        yield from in_rows(chip, shape, row_groups(shape))
         return
     found = places_of(shape, chip.state_buffer.partitions)
     if found is not None and found.rows <= block_rows(chip):
         yield found
 
 
-def _in_rows(chip: Chip, shape: Shape, views: Sequence[Axes]) -> Iterator[ChipPlaces]:
+def in_rows(chip: Chip, shape: Shape, views: Sequence[Axes]) -> Iterator[ChipPlaces]:
     """Yield the places of a tensor without tiles in unbroken rows of views."""
     partitions, p = chip.state_buffer.partitions, block_rows(chip)
     for view in views:
@@ -303,13 +267,13 @@ def holder_of_places(
 ) -> Matrix:
     """Return the matrix of all places of a tensor where it lives, one tile."""
     builder.placed(tensor)
-    matrix = replace(_between(builder, tensor, places), source=source)
+    matrix = replace(matrix_of_places(builder, tensor, places), source=source)
     builder.homes.lies_at(tensor, places.shape, matrix)
     return builder.fixed(matrix, tensor, places.columns)
 
 
-def _between(builder: LayerBuilder, tensor: str, places: ChipPlaces) -> Matrix:
-    """Return the matrix of all places in which a tensor lies between two moves, one tile."""
+def matrix_of_places(builder: LayerBuilder, tensor: str, places: ChipPlaces) -> Matrix:
+    """Return a new matrix of all places in which a tensor lies between two moves, one tile."""
     name, dtype = builder.new_name(tensor), places.shape.element_type
     block = block_rows(builder.chip), places.columns
     rows, cols = places.rows, places.columns

@@ -18,9 +18,9 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.digit_moves import place_for_product
 from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
+from systolic.compiler.lower.product_places import place_for_product
 from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES

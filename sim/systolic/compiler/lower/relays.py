@@ -63,6 +63,9 @@ NEAR = 1.5
 """Ways that take at most so many times as long as an engine in all lanes are taken as they are."""
 MOST_COPIES = 600
 """The most copies of a leg."""
+ROUGHLY = 2
+"""Relays are worked out if their rough estimates are at most so many times another way's cycles:
+two engines may share rounds."""
 TRIED = 8
 """Of how many choices the copies are worked out, those of the least rough estimates."""
 RAGGED = 2, 3, 4
@@ -109,18 +112,18 @@ def relayed(
     is busy in all lanes took about as long, no relay is looked for. copied: those are cycles of one
     engine, and several share such a copy as they share rounds.
     """
-    if others <= LEAST_CYCLES or others < NEAR * _in_all_lanes(builder, names[0]):
+    if others <= LEAST_CYCLES or others < NEAR * in_all_lanes(builder, names[0]):
         return False
-    relay = cheapest_relay(builder, names, permutation)
+    relay = cheapest_relay(builder, names, permutation, others)
     if relay is not None and copied and relay.in_rounds and relay.cycles > others * COPIED:
-        relay = cheapest_relay(builder, names, permutation, rounds=False)
+        relay = cheapest_relay(builder, names, permutation, others, rounds=False)
     if relay is None or relay.cycles * FEWER > others:
         return False
     emit_relay(builder, names, relay)
     return True
 
 
-def _in_all_lanes(builder: LayerBuilder, tensor: str) -> float:
+def in_all_lanes(builder: LayerBuilder, tensor: str) -> float:
     """Return the array's cycles of an engine that copies a tensor, if all lanes are busy."""
     chip = builder.chip
     periods = [chip.period(name) for name in chip.lane_engines]
@@ -152,13 +155,15 @@ def cheapest_relay(
     builder: LayerBuilder,
     names: tuple[str, str],
     permutation: Sequence[int] | None,
+    others: float,
     *,
     rounds: bool = True,
 ) -> Relay | None:
     """Return the relay of the least estimate between two tensors on the chip; None without one.
 
-    rounds: it may go from lanes to lanes in rounds. names: of source and result. permutation: axis
-    i of the result is axis permutation[i] of the source; None: a reshape.
+    others: about how many cycles another way takes. rounds: it may go from lanes to lanes in
+    rounds. names: of source and result. permutation: axis i of the result is axis permutation[i] of
+    the source; None: a reshape.
     """
     graph, chip, options = builder.graph, builder.chip, builder.options
     source, result = (graph.tensor(name) for name in names)
@@ -172,8 +177,8 @@ def cheapest_relay(
         for start in places_at_home(chip, source)
         for stop in places_at_home(chip, result)
     ]
-    found = [*planner.relays(places, permutation)]
-    found += planner.in_rounds(places, permutation) if rounds else ()
+    found = [*planner.relays(places, permutation, others)]
+    found += planner.in_rounds(places, permutation, others) if rounds else ()
     return min(found, key=lambda relay: relay.cycles, default=None)
 
 
@@ -237,13 +242,19 @@ class RelayPlanner:
         self,
         places: Sequence[tuple[ChipPlaces, ChipPlaces]],
         permutation: Sequence[int] | None,
+        others: float,
     ) -> Iterator[Relay]:
-        """Yield relays between some of these places: those of the best rough estimates."""
+        """Yield relays between some of these places: those of the best rough estimates.
+
+        others: about how many cycles another way takes, which relays must not take by far.
+        """
+        limit = others * ROUGHLY * self.chip.period("pe_array")
         paths = [
-            (self.roughly(path), path, both, ends)
+            (ticks, path, both, ends)
             for both in places
             if (ends := relay_ends(*both, permutation)) is not None
             for path in self.paths(ends.digits)
+            if (ticks := self.roughly(path)) < limit
         ]
         for _, path, both, ends in nsmallest(TRIED, paths, key=lambda some: some[0]):
             relay = self._relay(both, ends, path)
@@ -265,14 +276,18 @@ class RelayPlanner:
         self,
         places: Sequence[tuple[ChipPlaces, ChipPlaces]],
         permutation: Sequence[int] | None,
+        others: float,
     ) -> Iterator[Relay]:
         """Yield moves in rounds between some of these places: those of the best rough estimates."""
         rows, period = block_rows(self.chip), self.chip.period("pe_array")
+        engines = independent_engines(self.chip, self.options)
+        limit = others * ROUGHLY * period / min(map(self.chip.period, engines), default=1)
         choices = [
             (choice, both, ends)
             for both in places
             if (ends := relay_ends(*both, permutation)) is not None
             for choice in rounds_choices(self.chip, self.options, ends, self.dtype, rows)
+            if choice.cycles < limit
         ]
         for choice, both, ends in nsmallest(TRIED, choices, key=lambda some: some[0].cycles):
             made = rounds_of(self.chip, self.options, ends, choice, self.dtype)
@@ -284,6 +299,10 @@ class RelayPlanner:
         return sum(
             rough_ticks(self.chip, self.options, steps, self._size) for steps in path.steps()
         )
+
+    def first_leg_roughly(self, path: RelayPath) -> int:
+        """Return about how many ticks the first leg of a relay takes."""
+        return rough_ticks(self.chip, self.options, next(path.steps()), self._size)
 
     def _relay(
         self, ends: tuple[ChipPlaces, ChipPlaces], relay: RelayEnds, path: RelayPath

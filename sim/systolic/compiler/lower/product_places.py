@@ -1,0 +1,199 @@
+"""How operands of batched products come from tiles on the chip to rows in reach of the array.
+
+The array takes an element of each partition in a cycle. So an operand in few partitions is first
+spread over many of them, in long runs, before its matrices are turned or copied from place to
+place. It may also go all the way as a relay. Not here: operands in DRAM (`batches`), and changes of
+view of all matrices (`builder`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import pairwise, product
+
+from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.chip_places import ChipPlaces
+from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.homes import in_unbroken_rows
+from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.relays import RelayEnds, relay_ends
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.digit_moves import (
+    ADVANTAGE,
+    DigitMove,
+    DigitPlanner,
+    emit_pieces,
+    holder_of_places,
+    in_rows,
+    matrix_of_places,
+    places_at_home,
+    views_at_home,
+)
+from systolic.compiler.lower.relays import (
+    LEAST_CYCLES,
+    NEAR,
+    RelayPath,
+    RelayPlanner,
+    columns_between,
+    in_all_lanes,
+    lanes_between,
+    relay_choices,
+)
+from systolic.compiler.lower.views import home_views
+from systolic.layout import Layout
+
+TRIED = 4
+"""Of how many ways to spread an operand the copies are worked out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How an operand comes to its rows: legs of a relay, and then a move from there.
+
+    move: none if the legs lead to the rows. cycles: about how many of the array's all takes.
+    """
+
+    source: ChipPlaces
+    rows: ChipPlaces
+    legs: tuple[ChangeOfView, ...]
+    move: DigitMove | None
+    cycles: int
+
+
+def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
+    """Bring an operand in tiles on the chip to rows in which a product reaches its matrices.
+
+    axes: the view [batch..., K, columns] that the product takes. Nothing is done unless that is
+    cheaper than to change the view of all matrices.
+    """
+    if not _may_be_placed(builder, tensor, axes):
+        return
+    home, p = builder.graph.tensor(tensor), block_rows(builder.chip)
+    *batch, rows, cols = axes
+    view = rows, tuple(axis for group in (*batch, cols) for axis in group)
+    plain = home.shape.with_layout(Layout(home.shape.layout.minor_to_major))
+    if home.shape in [in_unbroken_rows(plain, v, p) for v in home_views(plain)]:
+        return  # so the compiler's own choice is printed, which must give the same run again
+    ways = _Ways(
+        builder,
+        tuple(places_at_home(builder.chip, home)),
+        tuple(in_rows(builder.chip, plain, [view])),
+    )
+    way = ways.cheapest(tensor, _usual_cycles(builder, tensor, axes))
+    if way is not None:
+        _emit(builder, tensor, axes, view, way)
+
+
+def _may_be_placed(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
+    home = builder.graph.tensor(tensor)
+    lone = builder.is_unplaced(tensor) and builder.uses(tensor) == 1
+    *batch, rows, cols = axes
+    asked = builder.options.via or builder.options.block or builder.options.tile_columns
+    if not lone or asked or home.partition or not (home.shape.layout.tiles and any(batch)):
+        return False
+    tall = math.prod(home.shape.dims[axis] for axis in rows)
+    return len(cols) == 1 and tall <= block_rows(builder.chip)
+
+
+def _usual_cycles(builder: LayerBuilder, tensor: str, axes: Axes) -> float:
+    """Return about how many cycles a change of view of all matrices takes."""
+    here = views_at_home(builder, tensor)
+    if here is None:
+        return math.inf
+    return here.cycles + min(builder.change_cost(tensor, seen, [axes]) for seen in here.views)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """The ways of an operand from places at home to rows in reach of a product."""
+
+    builder: LayerBuilder
+    starts: Sequence[ChipPlaces]
+    stops: Sequence[ChipPlaces]
+
+    def cheapest(self, tensor: str, usual: float) -> _Way | None:
+        """Return the way of the least estimate; None if the usual one is as good."""
+        planner = DigitPlanner(self.builder.chip, self.builder.options)
+        axes = range(len(self.builder.graph.shape(tensor).dims))
+        direct = planner.cheapest(self.starts, self.stops, axes)
+        best: _Way | None = None
+        if direct is not None and direct.is_cheaper(usual):
+            best = _Way(direct.places[0], direct.places[-1], (), direct, direct.cycles)
+        least = best.cycles if best else usual
+        if least <= LEAST_CYCLES or least < NEAR * in_all_lanes(self.builder, tensor):
+            return best
+        ways = [*self._spread(planner, tensor), *self._relayed(tensor, least)]
+        found = min(ways, key=lambda way: way.cycles, default=None)
+        return best if found is None or found.cycles * ADVANTAGE > least else found
+
+    def _spread(self, planner: DigitPlanner, tensor: str) -> Iterator[_Way]:
+        """Yield ways that spread an operand first: the runs of its home go to other partitions."""
+        builder, shape = self.builder, self.builder.graph.shape(tensor)
+        relays = RelayPlanner(builder.chip, builder.options, shape.element_type)
+        period = builder.chip.period("pe_array")
+        for start, stop in product(self.starts, self.stops):
+            ends = relay_ends(start, stop, range(shape.rank))
+            if ends is None:
+                continue
+            moves = [
+                (relays.first_leg_roughly(path) + move.cycles * period, path, move)
+                for path in self._spread_paths(ends)
+                if (move := self._from(planner, path, ends, stop)) is not None
+            ]
+            for _, path, move in nsmallest(TRIED, moves, key=lambda each: each[0]):
+                places = [ends.source, *path.places(ends.source.dims)]
+                found = relays.legs(places, path.choice.digits)
+                whole = replace(move, places=(start, *move.places))
+                if found is not None and planner.has_room(whole):
+                    cycles = move.cycles + -(-found[1] // period)
+                    yield _Way(start, stop, found[0], move, cycles)
+
+    def _spread_paths(self, ends: RelayEnds) -> Sequence[RelayPath]:
+        """Return where an operand may lie between, in the order in which its home has it."""
+        choices = relay_choices(ends.digits, block_rows(self.builder.chip))
+        paths = (RelayPath(choice, (columns_between(choice)[0],)) for choice in choices)
+        return tuple(dict.fromkeys(paths))
+
+    def _from(
+        self, planner: DigitPlanner, path: RelayPath, ends: RelayEnds, stop: ChipPlaces
+    ) -> DigitMove | None:
+        """Return the move from where a path's first leg leads."""
+        (between,) = path.places(ends.source.dims)
+        places = ChipPlaces(stop.shape, between.offsets, between.rows, between.columns)
+        return planner.move(places, stop, range(stop.rank))
+
+    def _relayed(self, tensor: str, others: float) -> Iterator[_Way]:
+        """Yield ways as a relay; others: about how many cycles another way takes."""
+        builder, shape = self.builder, self.builder.graph.shape(tensor)
+        if whole_banks(builder.chip):
+            return
+        relays = RelayPlanner(builder.chip, builder.options, shape.element_type)
+        places = [(start, stop) for start in self.starts for stop in self.stops]
+        for planned in (relays.relays, relays.in_rounds):
+            for relay in planned(places, range(shape.rank), others):
+                yield _Way(relay.source, relay.result, relay.legs, None, relay.cycles)
+
+
+def _emit(builder: LayerBuilder, tensor: str, axes: Axes, view: Axes, way: _Way) -> None:
+    """Place an operand, and add the legs and the move to its rows."""
+    count = len(way.legs)
+    ways = [f"as a relay of {count} leg{'s' if count > 1 else ''}"] if count else []
+    ways += ["from place to place"] if way.move else []
+    builder.choose(
+        f"{tensor} goes {' and '.join(ways)} on the chip, to rows in reach of a product (about "
+        f"{way.cycles} cycles)"
+    )
+    dtype = way.source.shape.element_type
+    held = [holder_of_places(builder, tensor, way.source, "state_buffer")]
+    last = builder.add(replace(matrix_of_places(builder, tensor, way.rows), axes=view))
+    between = way.legs if way.move else way.legs[:-1]
+    held += [lanes_between(builder, tensor, dtype, leg.target) for leg in between]
+    held += [last] if way.move is None else []
+    for (source, result), leg in zip(pairwise(held), way.legs, strict=True):
+        builder.node("move", (source,), result, leg)
+    if way.move is not None:
+        emit_pieces(builder, held[-1], last, way.move.moves[0])
+    builder.batches.lies_within(tensor, axes, last)
