@@ -17,7 +17,7 @@ from systolic.compiler.ir.dram_tensor import BURST_BYTES
 from systolic.hw.spec import DramOrganisation
 from systolic.layout import COMBINE, Shape
 
-Counts = tuple[int, ...]
+BurstCounts = tuple[int, ...]
 """Bursts by channel."""
 
 
@@ -28,7 +28,7 @@ def busiest_channel(shapes: Sequence[Shape], parts: DramOrganisation) -> int:
     """
     if parts.hash_channels or all(s.padded_elements() == s.num_elements() for s in shapes):
         return 0
-    together: set[Counts] = {(0,) * parts.channels}
+    together: set[BurstCounts] = {(0,) * parts.channels}
     for shape in shapes:
         found = _by_channel(shape, parts)
         if found is None:
@@ -42,7 +42,7 @@ def busiest_channel(shapes: Sequence[Shape], parts: DramOrganisation) -> int:
 
 
 @lru_cache(maxsize=16)
-def _by_channel(shape: Shape, parts: DramOrganisation) -> frozenset[Counts] | None:
+def _by_channel(shape: Shape, parts: DramOrganisation) -> frozenset[BurstCounts] | None:
     """Return the bursts that hold elements, by channel, for every place where a tensor may begin.
 
     That is at a multiple of the compiler's bursts. None if the tensor is too large to look at.
@@ -56,7 +56,7 @@ def _by_channel(shape: Shape, parts: DramOrganisation) -> frozenset[Counts] | No
     used = np.zeros(shape.padded_elements() * size // unit + 1, bool)
     used[places_of_elements(shape).ravel() // (unit // size)] = True
     units = np.flatnonzero(used)
-    found: set[Counts] = set()
+    found: set[BurstCounts] = set()
     for begin in range(0, parts.interleave_bytes * parts.channels, BURST_BYTES):
         bursts = np.unique((units * unit + begin) // parts.burst_bytes)
         channel = bursts * parts.burst_bytes // parts.interleave_bytes % parts.channels
