@@ -18,7 +18,7 @@ from systolic.compiler.cost.dma import (
     transpose_cycles,
     transposes_type,
 )
-from systolic.compiler.cost.dram import burst_time
+from systolic.compiler.cost.dram import Streams, burst_time, in_turn_cycles
 from systolic.compiler.cost.engines import (
     drain_engine,
     engine_cycles,
@@ -36,7 +36,7 @@ from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.dram_tensor import coalesced
 from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.dram import dram_rate
+from systolic.hw.formulas.dram import dram_rate, run_cycles
 from systolic.hw.formulas.timing import dma_latency_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy
@@ -438,6 +438,11 @@ class Planner:
             lines = chip.dma.most_engines(plan.count(side.rows))
         runs = math.prod(side.sizes) // run
         copies = tiles * self.shared(plan) * side.accesses
+        if self.alone and self._waits_for_bursts():
+            moving = runs * (run_cycles(chip, size) + chip.dma.descriptor_cycles)
+            if self.by_address:
+                moving = max(moving, self._in_turn(plan, side, size, spaced))
+            return copies * dma_latency_cycles(chip) + moving
         rounds, tall = -(-runs // lines), self._tall(plan)
         bands = side.bands(chip.state_buffer.partitions)
         copies = copies * bands // tall
@@ -445,6 +450,25 @@ class Planner:
             rounds = self._rounds(plan.count(side.rows), runs) * bands // tall
             return copies * dma_latency_cycles(chip) + rounds * beside_cycles(chip, size, lines)
         return copies * dma_latency_cycles(chip) + rounds * bundle_cycles(chip, size, lines)
+
+    def _waits_for_bursts(self) -> bool:
+        """Return whether a queue has one burst of DRAM in hand, so that it waits for each."""
+        parts = self.chip.dram.organisation
+        return parts is not None and parts.outstanding == 1
+
+    def _in_turn(self, plan: Arrangement, side: _Side, run_bytes: int, spaced: int) -> int:
+        """Return the cycles of all queues for all tiles, each queue with one burst in hand.
+
+        All tiles are taken to be like those that move first.
+        """
+        tiles, shared = self.tiles(plan), self.shared(plan)
+        queues = moving_queues(self.chip, tiles)
+        size = data_type(plan.move.dtype).size_bytes
+        step = side.places.steps[plan.batch[-1]] * size if plan.batch else 0
+        others = tuple(n * step for n in range(1, queues // shared))
+        access = side.access(plan.move.dtype, spaced)
+        cycles = in_turn_cycles(self.chip, Streams(access, run_bytes, shared, others))
+        return round(cycles * tiles * shared)
 
     def _passing(self, size_bytes: int, run: int, rows: int) -> int:
         """Return how long all queues together take for bytes in runs of so many, latency apart.

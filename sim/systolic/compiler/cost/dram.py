@@ -96,6 +96,89 @@ def scattered_cycles(chip: Chip, run_bytes: int) -> float:
     return float(max(shared, run_bytes / chip.dma.queue_bytes_per_cycle))
 
 
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Runs of one tile after another, as queues with one burst of DRAM in hand go through them.
+
+    access: to the first tile, run by run of `run_bytes`. shares: how many queues have a part of its
+    runs each. others: where further tiles begin, in bytes from the first, which more queues move
+    meanwhile.
+    """
+
+    access: Access
+    run_bytes: int
+    shares: int
+    others: tuple[int, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Return how many runs a queue has of a tile, at most."""
+        return -(-self.access.size_bytes // self.run_bytes // self.shares)
+
+
+def in_turn_cycles(chip: Chip, streams: Streams) -> float:
+    """Return about how many cycles queues with one burst in hand take for their parts of tiles.
+
+    All of them move burst after burst, in step. A burst opens its row if another one was used in
+    that bank before, by whatever queue. Then no queue, no channel and no bank is done sooner than
+    with what it has to do.
+    """
+    parts = chip.dram.organisation
+    assert parts is not None
+    _, burst_cycles = chip.burst_cycles()
+    return _in_turn(_Dram(parts, chip.dram.size_bytes, burst_cycles), streams)
+
+
+@lru_cache(maxsize=4096)
+def _in_turn(dram: _Dram, streams: Streams) -> float:
+    parts = dram.parts
+    access, length = streams.access, streams.run_bytes
+    bursts = -(-(access.start % parts.burst_bytes + length) // parts.burst_bytes)
+    some = min(bursts, SAMPLE_BURSTS)
+    runs = min(streams.runs, max(1, SAMPLE_BURSTS // some))
+    firsts = [
+        part + other
+        for other in (0, *streams.others)
+        for part in _run_starts_of_shares(access, length, streams.shares, runs)
+    ]
+    size = parts.burst_bytes
+    asked = np.stack(firsts)[:, :, None] // size * size + np.arange(some) * size
+    queues = len(asked)
+    found = place(parts, asked.reshape(queues, -1).T.ravel(), dram.size_bytes)
+    bank = found.channel * parts.banks + found.bank
+    order = np.lexsort((np.arange(len(bank)), bank))
+    same = np.zeros(len(bank), bool)
+    before, after = order[:-1], order[1:]
+    same[after] = (bank[before] == bank[after]) & (found.row[before] == found.row[after])
+    cost = dram.burst_cycles + ~same * (parts.activate_cycles + parts.precharge_cycles)
+    steps = found.channel.reshape(-1, queues)
+    beside = (steps[:, :, None] == steps[:, None, :]).sum(axis=2) - 1
+    waits = beside * dram.burst_cycles / 2
+    busiest = max(
+        (cost.reshape(-1, queues) + waits).sum(axis=0).max(),
+        np.bincount(bank, weights=cost).max(),
+        np.bincount(found.channel).max() * dram.burst_cycles,
+    )
+    return float(busiest) * streams.runs * bursts / (runs * some)
+
+
+def _run_starts_of_shares(access: Access, length: int, shares: int, runs: int) -> list[Numbers]:
+    """Return the bytes at which the first runs of each share of an access begin."""
+    each = length // access.element_bytes
+    pairs = list(access.pattern)
+    if each > 1:
+        step, count = pairs.pop()
+        pairs.append((step * each, count // each))
+    counts, every = [count for _, count in pairs], access.elements // each
+    found = []
+    for share in range(shares):
+        numbers = np.minimum(share * -(-every // shares) + np.arange(runs), every - 1)
+        index = np.unravel_index(numbers, counts)
+        at = sum(part * step for part, (step, _) in zip(index, pairs, strict=True))
+        found.append(access.start + np.asarray(at) * access.element_bytes)
+    return found
+
+
 def bus_cycles(chip: Chip, access: Access, run_bytes: int) -> float:
     """Return the cycles of all channels together, working side by side, for runs of so many bytes.
 
