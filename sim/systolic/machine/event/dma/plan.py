@@ -7,7 +7,7 @@ when a copy moves what it moves.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
+    Pattern,
     all_needs,
     bank_bytes,
     descriptor_groups,
@@ -53,10 +54,27 @@ def likeness(copy: DmaCopy, chip: Chip) -> Hashable:
 
 
 def _in_bank(access: Access, chip: Chip) -> Hashable:
-    """Return an access without its first byte, where that makes no difference to its ports."""
+    """Return an access without its first byte, where that makes no difference to its ports.
+
+    In DRAM it makes none how far apart elements lie that do not follow one another.
+    """
     if access.buffer is Buffer.DRAM:
-        return access.partitions, access.dtype, access.pattern
+        return access.partitions, access.dtype, _joints(access.pattern)
     return in_bank(access, bank_bytes(access, chip))
+
+
+@lru_cache(maxsize=4096)
+def _joints(pattern: Pattern) -> tuple[tuple[bool, int], ...]:
+    """Return of each pair, the last first, whether what it repeats follows itself, and how often.
+
+    A run ends where it does not.
+    """
+    found, reach = list[tuple[bool, int]](), 0
+    for step, count in reversed(pattern):
+        if count > 1:
+            found.append((step - reach == 1, count))
+            reach += step * (count - 1)
+    return tuple(found)
 
 
 class GroupPorts(NamedTuple):

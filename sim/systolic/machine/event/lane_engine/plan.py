@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip, Engine
 from systolic.hw.units import EngineName
-from systolic.isa import Access, Buffer, LocalGather, Memset, OnEngine
+from systolic.isa import Access, Buffer, Instruction, LocalGather, Memset, OnEngine
 from systolic.isa.effects import (
     block,
-    calculation,
     reads_beside,
     reads_per_element,
     reads_per_lane,
@@ -29,9 +28,8 @@ from systolic.isa.effects import (
     scales_touched,
     target_of,
     window,
-    writes,
 )
-from systolic.isa.opcodes import Rhythm, require_rows
+from systolic.isa.opcodes import BY_CLASS, MOST, Rhythm, require_rows
 from systolic.isa.scales import GROUP_ELEMENTS
 from systolic.machine.event.lane_engine.pace import ONE_SLOT, SlotPace, pace_of
 from systolic.machine.event.ports.ports import (
@@ -43,6 +41,7 @@ from systolic.machine.event.ports.ports import (
     group_stretches,
     in_bank,
     merge,
+    merged,
     with_scales,
 )
 
@@ -127,24 +126,28 @@ def likeness(instruction: OnEngine, chip: Chip) -> Hashable:
 
     Programs have few kinds of instructions that are alike.
     """
-    number = None  # on which the rate depends, besides all that is read and written
-    if isinstance(instruction, Memset):
-        number = instruction.value
-    elif isinstance(instruction, LocalGather):
-        number = instruction.each
-    what = type(instruction), calculation(instruction), block(instruction), number
-    return (
-        what,
-        _in_banks(reads_per_lane(instruction), chip),
-        _in_banks(reads_beside(instruction), chip),
-        _in_banks(reads_per_element(instruction), chip),
-        _in_banks(writes(instruction), chip),
-    )
+    state, result = chip.state_buffer.bank_bytes, chip.result_buffer.bank_bytes
+    key: list[Any] = [type(instruction)]
+    for name, counts in _WHAT_COUNTS[type(instruction)]:
+        value = getattr(instruction, name)
+        if isinstance(value, Access):
+            key.append(in_bank(value, state if value.buffer is Buffer.STATE else result))
+        else:
+            key.append(value if counts else None)
+    return tuple(key)
 
 
-def _in_banks(accesses: tuple[Access, ...], chip: Chip) -> Hashable:
-    """Return accesses with their banks instead of their first bytes, where they have but one."""
-    return tuple([in_bank(access, bank_bytes(access, chip)) for access in accesses])
+def _what_counts(kind: type[Instruction]) -> tuple[tuple[str, bool], ...]:
+    """Return what instructions of a kind may have, and whether it counts if it is no access."""
+    row = BY_CLASS[kind]
+    numbers = {row.operands.window, row.operands.block}
+    if row.operands.moved is not None:
+        numbers.add(MOST)
+    numbers.add({Memset: "value", LocalGather: "each"}.get(kind))  # on which the rate depends
+    return tuple((f.name, bool(f.words) or f.name in numbers) for f in row.fields)
+
+
+_WHAT_COUNTS = {kind: _what_counts(kind) for kind in BY_CLASS if issubclass(kind, OnEngine)}
 
 
 def bank_bytes(access: Access, chip: Chip) -> int:
@@ -200,7 +203,7 @@ def _timeline(
     *before, last = (beside(move.stretches(chip), alone[move.access.buffer]) for move in moves)
     needed: list[Stretch] = []
     for stretches in before:
-        needed = list(merge(needed, stretches, slots)) if needed else stretches
+        needed = merged(needed, stretches, slots) if needed else stretches
     return merge(needed, with_scales(last, scales, slots) if scales else last, slots)
 
 
@@ -321,6 +324,8 @@ def _slots_per_group(left: Moves, right: Moves, chip: Chip) -> Slots:
     groups = max(left.last, right.last) + 1
     mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)
     cost = np.ones(groups, np.int64)
+    if not mine.mask & theirs.mask:
+        return cost
     group = 0
     while group < groups:
         (ours, until), (others, stop) = mine.at(group), theirs.at(group)

@@ -218,25 +218,42 @@ def steady(needs: Needs, slots: int) -> Timeline:
 
 def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:
     """Return the timeline in which both lists of stretches apply, `left`'s needs first."""
+    return Timeline(merged(left, right, slots), slots)
+
+
+def merged(left: list[Stretch], right: list[Stretch], slots: int) -> list[Stretch]:
+    """Return the stretches of `merge`."""
     if not right:
-        return Timeline(left, slots)
+        return left
     if left and left[-1].stop <= right[0].first:
-        return Timeline([*left, *right], slots)
-    a, b = Timeline(left, slots), Timeline(right, slots)
-    merged: list[Stretch] = []
-    slot = 0
+        return [*left, *right]
+    found: list[Stretch] = []
+    slot = mine = theirs = 0
     while slot < slots:
-        mine, mine_until = a.at(slot)
-        theirs, theirs_until = b.at(slot)
-        until = min(mine_until, theirs_until)
-        merged.append(Stretch(slot, until, mine + theirs))
+        mine, ours, until = _from(left, mine, slot, slots)
+        theirs, others, stop = _from(right, theirs, slot, slots)
+        until = min(until, stop)
+        found.append(Stretch(slot, until, ours + others))
         slot = until
-    return Timeline(merged, slots)
+    return found
+
+
+def _from(stretches: list[Stretch], place: int, slot: int, slots: int) -> tuple[int, Needs, int]:
+    """Return the place of the first stretch not over in a slot, the needs there, and until when.
+
+    place: of one that was not over in an earlier slot.
+    """
+    while place < len(stretches) and stretches[place].stop <= slot:
+        place += 1
+    if place == len(stretches):
+        return place, (), slots
+    first, stop, needs = stretches[place]
+    return (place, needs, stop) if first <= slot else (place, (), first)
 
 
 def with_scales(data: list[Stretch], scales: list[Stretch], slots: int) -> list[Stretch]:
     """Return what data and the scales that go with them need: of one bank, a port once."""
-    return [Stretch(s.first, s.stop, _once(s.needs)) for s in merge(data, scales, slots)]
+    return [Stretch(s.first, s.stop, _once(s.needs)) for s in merged(data, scales, slots)]
 
 
 def _once(needs: Needs) -> Needs:
