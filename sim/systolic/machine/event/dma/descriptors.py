@@ -19,6 +19,7 @@ import numpy.typing as npt
 from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.isa.access import Pattern
 from systolic.machine.event.ports.ports import Need, Needs, need_of
 from systolic.spans import Interval
 
@@ -210,7 +211,6 @@ def source_order(copy: DmaTranspose) -> Integers:
     return np.arange(shape[0] * shape[1]).reshape(shape).T.ravel()
 
 
-Pattern = tuple[tuple[int, int], ...]
 _Pattern = tuple[int, int, Pattern]
 
 

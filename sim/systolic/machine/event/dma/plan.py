@@ -15,9 +15,9 @@ import numpy as np
 from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.isa.access import Pattern
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
-    Pattern,
     all_needs,
     bank_bytes,
     descriptor_groups,
