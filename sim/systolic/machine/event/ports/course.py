@@ -32,7 +32,7 @@ FIRST, STOP, PORT, LOW, HIGH = range(5)
 NO_USES: UseTable = np.zeros((5, 0), np.int64)
 
 
-class Steps(NamedTuple):
+class UseSteps(NamedTuple):
     """Uses of `ticks` ticks and `lanes` partitions each, all by `ticks_on` and `lanes_on` apart."""
 
     ticks: int
@@ -55,12 +55,12 @@ class PortUses:
         self.lowest, self.highest = min(self.low), max(self.high)
 
     @cached_property
-    def steps(self) -> Steps | None:
+    def steps(self) -> UseSteps | None:
         """Return how they follow one another, if all do alike and each later than the last."""
         first, stop, _, low, high = self.table
         ticks, lanes = stop - first, high - low
         on, lanes_on = np.diff(first), np.diff(low)
-        found = Steps(*(int(column[0]) for column in (ticks, on, lanes, lanes_on)))
+        found = UseSteps(*(int(column[0]) for column in (ticks, on, lanes, lanes_on)))
         alike = zip((ticks, on, lanes, lanes_on), found, strict=True)
         return found if found.ticks_on > 0 and all((c == one).all() for c, one in alike) else None
 

@@ -19,7 +19,7 @@ from systolic.machine.event.ports.course import (
     STOP,
     PlacedCourse,
     PortUses,
-    Steps,
+    UseSteps,
     UseTable,
     place_of,
 )
@@ -88,7 +88,7 @@ def _swept(a: PortUses, i: int, b: PortUses, j: int, later: int) -> int:
     return best
 
 
-def _are_in_step(one: Steps, other: Steps) -> bool:
+def _are_in_step(one: UseSteps, other: UseSteps) -> bool:
     return (one.ticks_on, one.lanes_on) == (other.ticks_on, other.lanes_on)
 
 
