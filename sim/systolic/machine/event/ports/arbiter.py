@@ -425,22 +425,26 @@ class Arbiter:
                 return now
             until = min(until, change or NEVER)
         until = group.first_meeting(granted, now, until)
-        for stream in granted if refused else ():
-            for need in refused:
-                if until > now and stream.mask & mask_of((need,)):
+        for need in refused:
+            port = mask_of((need,))
+            for stream in granted:
+                if until > now and stream.mask & port:
                     until = min(until, _taken_alike_until(stream, need, now, until))
         return until
 
     def _first_refused(self, taken: Taken, stream: Stream, needs: Needs) -> Lost | None:
         """Return the first need that another has; of partitions of their own the lowest."""
         for need in needs:
+            others = taken.get(need.port)
+            if not others:
+                continue
             if self._is_split and need.port.is_of_partitions:
-                met = [(o.first, c) for o, _, c in taken.get(need.port, ()) if need.meets(o)]
+                met = [(o.first, c) for o, _, c in others if need.meets(o)]
                 if met:
                     first, client = min(met)
                     return Lost(need.port, client, max(need.first, first))
                 continue
-            for other, unit, client in taken.get(need.port, ()):
+            for other, unit, client in others:
                 in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT
                 mine = (unit, client) == (stream.unit, stream.client)
                 own_lane = mine and not need.meets(other)
