@@ -33,8 +33,8 @@ class NotedAccess:
 
     visit: its place in the pass. live: it has not been overwritten. links: later instructions of
     the same engine that are done only after this one, although no semaphore says so. done_for: the
-    queues, as bits, of which an instruction was met that starts after this write is done, and so
-    do all behind it.
+    queues, as bits, of which an instruction was met that starts after this write is done, or this
+    read is made, and so do all behind it.
     """
 
     index: int
@@ -46,10 +46,10 @@ class NotedAccess:
 
     def moves_to(self, index: int, visit: int) -> None:
         """Stand for a later read of the same place."""
-        self.index, self.visit = index, visit
+        self.index, self.visit, self.done_for = index, visit, 0
 
     def note_done_for(self, queue: int) -> None:
-        """Note a queue, as a bit, that from now on starts only what comes after this write."""
+        """Note a queue, as a bit, that from now on starts only what comes after this access."""
         self.done_for |= queue
 
     def overwrite(self) -> None:

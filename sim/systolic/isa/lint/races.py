@@ -132,13 +132,16 @@ class _Pass:
     def _write(self, index: int, visit: int, place: Touched) -> None:
         written = self._shadow.writes_at(place)
         read = [r for r in self._shadow.reads_at(place) if r.index != index]
+        queue = 1 << self._structure.queue_of[index]
         for record in written:
+            if record.done_for & queue:
+                continue
             if self._is_written(record, index, place, reading=False):
                 self._link(record, index)
             else:
                 self._race("write-after-write", record, index, place)
         for record in read:
-            if not self._is_read(record, index, place):
+            if not record.done_for & queue and not self._is_read(record, index, place):
                 self._race("write-after-read", record, index, place)
         if place.access.buffer is Buffer.RESULT:
             self._undrained(index, place, written, read)
@@ -200,6 +203,7 @@ class _Pass:
     def _is_read(self, record: NotedAccess, index: int, place: Touched) -> bool:
         """Return whether a recorded read surely was made before `index` writes."""
         if self._order.read_before(record.index, index):
+            record.note_done_for(1 << self._structure.queue_of[index])
             return True
         instruction = self._instructions[record.index]
         if not isinstance(instruction, MatMul):
