@@ -53,6 +53,19 @@ def test_meeting_and_covering(one: Access, other: Access) -> None:
         assert as_set(other) <= as_set(one)
 
 
+def test_a_dense_set_meets_what_has_a_run_where_it_lies() -> None:
+    """Within runs, between them, behind the last of an inner step, and at both ends."""
+    spread = Access(Buffer.STATE, "s8", 0, 1, 16, ((40, 3), (8, 3), (1, 2)))
+    met = {
+        (start, many): Footprint.of(dense).meets(Footprint.of(spread))
+        for start in range(130)
+        for many in range(1, 26)
+        if (dense := Access(Buffer.STATE, "s8", 0, 1, start, ((1, many),)))
+    }
+    touched = {place for _, place in as_set(spread)}
+    assert met == {(a, n): not touched.isdisjoint(range(a, a + n)) for a, n in met}
+
+
 @given(accesses(), st.lists(accesses(), max_size=4), st.lists(accesses(), max_size=1))
 @settings(max_examples=500, deadline=None)
 def test_uncovered(wanted: Access, covers: list[Access], within: list[Access]) -> None:

@@ -110,9 +110,24 @@ class Footprint:
 
     def _runs_meet(self, other: Footprint) -> bool:
         """Return whether a run of each has a byte in common."""
+        if self.is_dense and not other.repeats:
+            return other._touches(self.low, self.high)
+        if other.is_dense and not self.repeats:
+            return self._touches(other.low, other.high)
         gap = other.low - self.low
         found = _runs_meet_at(self.run, self.steps, other.run, other.steps, gap)
         return self._starts_meet(other) if found is None else found
+
+    def _touches(self, low: int, high: int) -> bool:
+        """Return whether a set that repeats no byte has one from `low` on, before `high`.
+
+        Its box begins before `high`. What a step repeats lies apart, so quotients say which is the
+        last run that does so.
+        """
+        rest = high - 1 - self.low
+        for step, count in reversed(self.steps):
+            rest -= min(rest // step, count - 1) * step
+        return high - 1 - rest + self.run > low
 
     def _starts_meet(self, other: Footprint) -> bool:
         """Return whether a run of each has a byte in common, from the places of all runs."""
