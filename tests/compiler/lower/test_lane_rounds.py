@@ -17,7 +17,9 @@ from support.chips import ideal_chip
 from support.packed import run
 from systolic.compiler.cost import lane_rounds as costs
 from systolic.compiler.ir.change_of_view import Piece
-from systolic.compiler.ir.lane_rounds import in_rounds
+from systolic.compiler.ir.chip_places import LANE
+from systolic.compiler.ir.lane_rounds import in_rounds, rounds_of_box
+from systolic.compiler.ir.relays import BoxStep
 from systolic.compiler.lower import relays
 from systolic.hw.spec import Chip
 from systolic.isa import Copy
@@ -71,14 +73,27 @@ def test_a_leg_in_rounds_stands_beside_legs_of_other_ways(
 
 
 def test_a_digit_without_good_parts_has_a_last_part_that_is_smaller() -> None:
-    """197 columns of 24 matrices go in 3 parts of 36 lanes, in rounds, and on by DMA in rows.
+    """197 columns go in 4 parts to 48 lanes, in rounds, and on by DMA in rows, a part each queue.
 
     In 24 lanes, with a copy by DMA for each of them, it takes 16,179 cycles.
     """
     graph = relaid("s8[2,12,197,197]{3,2,1,0:T(8,128)(4,1)}", "s8[2,12,197,197]{2,3,1,0}")
     result = systolic.run(graph, "hbm2e_128x128", values=False)
     lanes = {i.target.partition for i in result.program.instructions if isinstance(i, Copy)}
-    assert (result.cycles, lanes) == (6499, {*range(36)})
+    assert (result.cycles, lanes) == (4674, {*range(48)})
+
+
+@pytest.mark.parametrize(("leave", "arrive"), [(3, 5), (5, 3), (4, 4)])
+def test_a_lane_is_free_when_the_next_round_takes_it(leave: int, arrive: int) -> None:
+    """Copies of 8 cycles that begin a cycle apart: a round of n takes 8 cycles, or 9 if square."""
+    steps = [BoxStep(leave, LANE, 1), BoxStep(arrive, 1, LANE), BoxStep(8, 64, 64)]
+    begin, free = -1, dict[tuple[str, int], int]()
+    for piece in rounds_of_box((0, 0), steps):
+        lanes = [("source", piece.source_row), ("target", piece.row)]
+        begin = max(begin + 1, *(free.get(lane, 0) for lane in lanes))
+        free |= dict.fromkeys(lanes, begin + 8)
+    rounds, few, late = max(leave, arrive), min(leave, arrive), leave == arrive
+    assert begin + 8 == rounds * 8 + (rounds - 1) * late + few - 1
 
 
 def test_rounds_of_unlike_boxes_have_no_lane_in_common() -> None:

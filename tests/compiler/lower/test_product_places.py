@@ -33,13 +33,14 @@ RELAYS = 0, 2, 3, 7, 12, 19, 25, 36
 
 
 @pytest.mark.parametrize(
-    ("seed", "ways"),
-    [(seed, "1 leg and from place to place on the chip, to rows") for seed in SPREAD]
-    + [(seed, "as a relay of") for seed in RELAYS],
+    ("seed", "ways", "others"),
+    [(seed, "1 leg and from place to place on the chip, to rows", "_relayed") for seed in SPREAD]
+    + [(seed, "as a relay of", "_spread") for seed in RELAYS],
 )
 def test_operands_are_spread_first_or_go_as_a_relay(
-    seed: int, ways: str, monkeypatch: pytest.MonkeyPatch
+    seed: int, ways: str, others: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(product_places._Ways, others, lambda *_: ())
     monkeypatch.setattr(product_places, "LEAST_CYCLES", -1)
     monkeypatch.setattr(relays, "ROUGHLY", 1e9)
     monkeypatch.setattr(product_places, "NEAR", 0)

@@ -21,9 +21,9 @@ from systolic.isa import Access, Buffer, Copy
 from systolic.workload.options import Options
 
 WORD_BYTES = 4
-MOST_PIECES = 2048
-"""The most copies of a leg: 16 values for each of 128 lanes."""
-LEAST_SHARED = 128
+MOST_PIECES = 2560
+"""The most copies of a leg: 20 values for each of 128 lanes."""
+LEAST_SHARED = 80
 """Copies of a round of so few cycles of the array are not shared by engines: others follow them
 without a latency between them, and each part is an instruction more."""
 PER_CYCLE = 8

@@ -11,6 +11,7 @@ lie between two rounds.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -18,6 +19,9 @@ from itertools import product
 from systolic.compiler.ir.change_of_view import MOST_PAIRS, Piece
 from systolic.compiler.ir.chip_places import LANE
 from systolic.compiler.ir.relays import BoxStep, box_patterns, goes_on
+
+LONG = 8
+"""Copies of so many elements for each one of a round take longer than all of it to begin."""
 
 
 def rounds_of_box(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[Piece]:
@@ -43,8 +47,10 @@ def rounds_of_box(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[P
         apart.append(least)
     run = runs[-1] if runs and runs[-1][0] == 1 else (1, 1)
     outer = runs[:-1] if runs and runs[-1][0] == 1 else runs
+    turn = max(_count(leave), _count(arrive)) * _count(kept)
+    long = _count(columns) >= LONG * turn
     for base in _places(starts, apart):
-        for first in _of_rounds(base, leave, arrive):
+        for first in _of_rounds(base, leave, arrive, long=long):
             for at in _places(first, kept):
                 (source_row, source_col), (row, col) = (divmod(place, LANE) for place in at)
                 yield Piece(
@@ -64,13 +70,14 @@ def in_rounds(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
         {row: rank for rank, row in enumerate(sorted({*rows}))}
         for rows in ((p.source_row for p in pieces), (p.row for p in pieces))
     ]
-    rounds = max(map(len, lanes))
-    before: Counter[tuple[int, int]] = Counter()
+    turns = {pair: turn for turn, pair in enumerate(_pairs_in_rounds(*map(len, lanes)))}
+    few = min(map(len, lanes))
+    before: Counter[int] = Counter()
     keys = list[tuple[int, int, int]]()
     for piece in pieces:
-        source, target = lanes[0][piece.source_row], lanes[1][piece.row]
-        keys.append(((source - target) % rounds, before[source, target], source))
-        before[source, target] += 1
+        turn = turns[lanes[0][piece.source_row], lanes[1][piece.row]]
+        keys.append((turn // few, before[turn], turn))
+        before[turn] += 1
     return tuple(pieces[at] for at in sorted(range(len(pieces)), key=keys.__getitem__))
 
 
@@ -85,17 +92,37 @@ def _together(lanes: Sequence[BoxStep]) -> tuple[int, list[BoxStep]]:
     return rows, kept
 
 
+def _count(steps: Sequence[BoxStep]) -> int:
+    return math.prod(step.size for step in steps)
+
+
 def _of_rounds(
-    base: tuple[int, ...], leave: Sequence[BoxStep], arrive: Sequence[BoxStep]
+    base: tuple[int, ...], leave: Sequence[BoxStep], arrive: Sequence[BoxStep], *, long: bool
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the places of the first elements, one round after another."""
+    """Yield the places of the first elements, one round after another.
+
+    long: copies take longer than all of a round take to begin.
+    """
     out, into = ([*_places((0, 0), steps)] for steps in (leave, arrive))
-    rounds = max(len(out), len(into))
-    for number in range(rounds):
-        for o, away in enumerate(out):
-            i = (o - number) % rounds
-            if i < len(into):
-                yield tuple(map(sum, zip(base, away, into[i], strict=True)))
+    for o, i in _pairs_in_rounds(len(out), len(into), long=long):
+        yield tuple(map(sum, zip(base, out[o], into[i], strict=True)))
+
+
+def _pairs_in_rounds(leave: int, arrive: int, *, long: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of values that leave and that arrive, one round after another.
+
+    A lane should be free in the turn in which the round takes it, so the round before took it in
+    the same turn or an earlier one. If as many values leave as arrive, a lane comes first that came
+    last before, for which short copies would wait; so theirs come a turn later instead.
+    """
+    rounds = max(leave, arrive)
+    if leave < arrive or (long and leave == arrive):
+        for number in range(rounds):
+            yield from ((o, (o - number) % rounds) for o in range(leave))
+        return
+    down = arrive < leave
+    for number in reversed(range(rounds)) if down else range(rounds):
+        yield from (((i + number) % rounds, i) for i in range(arrive))
 
 
 def _places(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[tuple[int, ...]]:
