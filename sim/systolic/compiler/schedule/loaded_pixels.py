@@ -57,17 +57,16 @@ class LoadedProductMaker:
             task.moving,
         )
         a, b, out = (self._matrices[n] for n in (*node.inputs[:2], node.output))
-        if task.first:
-            self._sums.begin(1)
         held, weights = self._tiles.reach(b, operand_number(b, out, task.number), rows, block)
         self._drafts.add(LoadWeights(weights=weights), (held.region,), ())
         dtype = data_type(b.dtype).accumulator
-        sums, region = self._sums.access(dtype, block.count, cols.count, self._sums.growing[0])
+        which = (task.node, task.number, cols.first, block.first)
+        bank = self._sums.grow(which, first=task.first, last=task.last)
+        sums, region = self._sums.access(dtype, block.count, cols.count, bank)
         place, vectors = self._tiles.reach(a, operand_number(a, out, task.number), rows, cols)
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
         if task.last:
-            self._sums.end()
             self._set_aside((sums, region), task)
 
     def of_sums(self) -> dict[str, int]:

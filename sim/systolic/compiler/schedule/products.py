@@ -31,17 +31,14 @@ class ProductMaker:
             self._engines.fill(task, out, node.step.settings["other"])
             return
         (rows,) = task.rows
-        if task.first:
-            self._sums.begin(len(task.cols) * len(task.moving))
-        banks = iter(self._sums.growing)
         for cols in task.cols:
             number = operand_number(a, out, task.number)
             place, weights = self._tiles.reach(a, number, rows, cols)
             self._drafts.add(LoadWeights(weights=weights), (place.region,), ())
             for moving in task.moving:
-                self._product(task, (b, out), cols, moving, next(banks))
-        if task.last:
-            self._sums.end()
+                which = (task.node, task.number, cols.first, moving.first)
+                bank = self._sums.grow(which, first=task.first, last=task.last)
+                self._product(task, (b, out), cols, moving, bank)
 
     def _product(
         self, task: Task, matrices: tuple[Matrix, Matrix], cols: Span, moving: Span, bank: int

@@ -10,29 +10,31 @@ from systolic.compiler.place.psum import place_psum
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 
+Sum = tuple[int, int, int, int]
+"""A product's node, which matrix of its batch, the first stationary column and moving column."""
+
 
 class SumBanks:
-    """Gives banks to sums. growing: the banks of the sums of the product at hand."""
+    """Gives banks to sums."""
 
     def __init__(self, chip: Chip, words: int) -> None:
         """Begin with all banks free. words: the most sums of a partition in one bank."""
         self._slots = place_psum(chip, words)
         self._regions: dict[int, Region] = {}
         self._next = 0
-        self.growing: list[int] = []
+        self._growing: dict[Sum, int] = {}
 
-    def begin(self, count: int) -> None:
-        """Give banks to so many groups of sums that grow side by side."""
-        self.growing = [self.free() for _ in range(count)]
-
-    def end(self) -> None:
-        """Note that the sums which grew side by side are complete."""
-        self.growing = []
+    def grow(self, which: Sum, *, first: bool, last: bool) -> int:
+        """Return the bank in which sums grow: a free one at first, given back at the last."""
+        if first:
+            self._growing[which] = self.free()
+        return self._growing.pop(which) if last else self._growing[which]
 
     def free(self) -> int:
         """Return the next bank in which no sums grow."""
-        assert len(self.growing) < self._slots.count, "a tile is turned while every bank holds sums"
-        while (bank := self._next % self._slots.count) in self.growing:
+        growing, count = self._growing.values(), self._slots.count
+        assert len(growing) < count, "a tile is turned while every bank holds sums"
+        while (bank := self._next % count) in growing:
             self._next += 1
         self._next += 1
         return bank

@@ -33,9 +33,9 @@ def verify_tiled(tiled: Tiled, layers: Layers) -> None:
 
     A task is of its node's kind, and its tiles are tiles of the node's matrices. It reads only
     elements that are there: given, in DRAM, or written by earlier tasks. A place in DRAM is
-    read behind all that earlier nodes store there. Sums take all of K in order, one group after
-    the other. In the end every element of every matrix that a node makes has been written once,
-    and every tile that a node stores has been stored once.
+    read behind all that earlier nodes store there. Sums take all of K in order. In the end
+    every element of every matrix that a node makes has been written once, and every tile that a
+    node stores has been stored once.
     """
     verifier = _Verifier(tiled, layers)
     for number, task in enumerate(tiled.tasks):
@@ -60,7 +60,6 @@ class _Verifier:
             if isinstance(m.window, PartWindow) and m.holder in self._written
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
-        self._taken = 0
         self._diagonals = {n.output: n.diagonal for n in self._nodes if n.kind == "diagonal"}
         self._background = {node.output for node in layers.nodes if node.background}
         self._stored: set[tuple[int, MatrixTile]] = set()
@@ -69,7 +68,7 @@ class _Verifier:
         for task in tiled.tasks:
             if task.kind == "store":
                 self._to_come[self._places.written(task)][task.node] += 1
-        self._sums: Task | None = None
+        self._growing: dict[tuple[int, int, Span, Span], int] = {}
         self._aside: list[list[tuple[object, ...]]] = []
 
     def check(self, number: int, task: Task) -> None:
@@ -91,7 +90,7 @@ class _Verifier:
     def finish(self) -> None:
         """Check that every element has been made, and every tile stored."""
         self._where = "after all tasks"
-        if self._sums is not None:
+        if self._growing:
             raise self._broken("sums have begun and not ended")
         if self._aside:
             raise self._broken("sums wait to be turned")
@@ -166,7 +165,7 @@ class _Verifier:
     def _turned_sums(self, task: Task, node: Node) -> None:
         """Check that the sums of a group are turned: those that have waited longest."""
         group = [(task.node, task.number, task.cols, (block,)) for block in task.moving]
-        if not self._aside or self._aside.pop(0) != group or self._sums is not None:
+        if not self._aside or self._aside.pop(0) != group or self._growing:
             raise self._broken("sums are turned that do not wait for it, or not all of their group")
         self._take_out(task, node)
 
@@ -178,25 +177,24 @@ class _Verifier:
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
 
     def _follow(self, task: Task, rows: Span, needed: Sequence[int]) -> None:
-        """Check that a K-tile comes behind the one before, in the same group of sums.
+        """Check that a K-tile comes behind the one before in each of its sums.
 
         needed: the rows that sums must take, in their order.
         """
-        before, place = self._sums, 0
-        if task.first != (before is None):
-            raise self._broken("sums begin before the last have ended, or go on without beginning")
-        if before is not None:
-            place = self._taken
-            group = (before.node, before.number, before.cols, before.moving)
-            if (task.node, task.number, task.cols, task.moving) != group:
-                raise self._broken("sums of one group go on in another")
-        taken = [row for row in range(rows.first, rows.stop) if row in needed]
-        self._taken = place + len(taken)
-        expected = list(needed[place : self._taken])
-        if not taken or taken != expected or task.last != (self._taken == len(needed)):
-            where = f"{rows.first}:{rows.stop} of {len(needed)}"
-            raise self._broken(f"rows {where} come behind {place}")
-        self._sums = None if task.last else task
+        for cols in task.cols:
+            for moving in task.moving:
+                which = task.node, task.number, cols, moving
+                if task.first != (which not in self._growing):
+                    raise self._broken("sums begin twice, or go on without beginning")
+                place = self._growing.pop(which, 0)
+                taken = [row for row in range(rows.first, rows.stop) if row in needed]
+                reached = place + len(taken)
+                expected = list(needed[place:reached])
+                if not taken or taken != expected or task.last != (reached == len(needed)):
+                    where = f"{rows.first}:{rows.stop} of {len(needed)}"
+                    raise self._broken(f"rows {where} come behind {place}")
+                if not task.last:
+                    self._growing[which] = reached
 
     def diagonal(self, task: Task, node: Node) -> None:
         """Check a task of this kind: a column of the weights makes one tile."""
