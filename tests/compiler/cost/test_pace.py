@@ -7,8 +7,9 @@ import pytest
 import systolic
 from support.blocks import state
 from support.chips import able_chip, ideal_chip
-from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.cost.pace import done_ticks, estimated_ticks
 from systolic.compiler.ir.drafts import Draft
+from systolic.config import load_chip
 from systolic.isa import (
     Access,
     ActivateReduce,
@@ -80,3 +81,21 @@ def test_an_instruction_alone_takes_what_was_estimated(what, tables):
     chip, instruction = able_chip(4, 4, **tables), ALONE[what]
     trace = simulate(chip, Program(what, (instruction,)), values=False).trace
     assert estimated_ticks([Draft(instruction, "", (), (), 0)], chip) == trace.cycles()
+
+
+def test_queues_that_move_at_once_share_the_rate_of_dram():
+    """Four queues bring 32 rows of 2 KiB each: 8 cycles of bytes for a row alone, 10 together."""
+    chip = load_chip("configs/chips/ideal_128x128.toml")
+    copies = [
+        DmaCopy(
+            dma_queue=queue,
+            source=Access(Buffer.DRAM, "u8", 0, 1, 65536 * queue, ((1, 65536),)),
+            target=Access(Buffer.STATE, "u8", 32 * queue, 32, 0, ((1, 2048),)),
+        )
+        for queue in range(4)
+    ]
+    drafts = [Draft(copy, "", (), (), 0) for copy in copies]
+    run = simulate(chip, Program("four", tuple(copies)), values=False).trace.cycles()
+    together = max(done_ticks(drafts, chip).values())
+    assert together == pytest.approx(run, rel=0.02)
+    assert estimated_ticks(drafts, chip) < 0.95 * run

@@ -33,6 +33,17 @@ def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
     return pace.last
 
 
+def done_ticks(drafts: Sequence[Draft], chip: Chip) -> dict[int, int]:
+    """Return about when each draft is done, by its place, if all DMA queues move all the time.
+
+    Then each has a part of DRAM's rate, where DRAM has one rate.
+    """
+    pace = _Timetable(chip, drafts, crowded=True)
+    while pace.heads:
+        pace.step()
+    return pace.done
+
+
 def array_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
     """Return how many ticks the array takes vectors; no order of these drafts takes less."""
     work = (draft.instruction for draft in drafts)
@@ -77,6 +88,7 @@ class _Timetable:
     done: dict[int, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     shared: dict[tuple[str, int], float] = field(default_factory=dict)
+    crowded: bool = False
     last: int = 0
     loaded: int = 0
     may_load: int = 0
@@ -163,12 +175,21 @@ class _Timetable:
         begin = max(ready, self.free.get(copy.queue, 0))
         moves = begin + time.latency * period
         end = moves + time.moving * period
+        if self.crowded and time.channels and self.chip.dram.organisation is None:
+            end += round(self._crowded_cycles(copy, time) * period)
         for share, cycles in self._shares(copy, time):
             self.shared[share] = max(self.shared.get(share, 0), moves) + cycles * period
             end = max(end, round(self.shared[share]))
         hidden = time.latency * period if self.chip.dma.outstanding > 1 else 0
         self.free[copy.queue] = max(begin, end - hidden)
         return end
+
+    def _crowded_cycles(self, copy: DmaCopy, time: CopyTime) -> float:
+        """Return how much longer a copy moves bytes if all queues share DRAM's rate."""
+        alone = min(self.chip.dram.bytes_per_cycle, self.chip.dma.queue_bytes_per_cycle)
+        together = self.chip.dram.bytes_per_cycle / self.chip.dma.useful_queues
+        size = copy.source.size_bytes
+        return max(0.0, size / together - size / alone)
 
     def _shares(self, copy: DmaCopy, time: CopyTime) -> list[tuple[tuple[str, int], float]]:
         """Return what a copy shares with others, and the DMA cycles that it keeps that busy."""
