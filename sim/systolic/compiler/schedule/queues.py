@@ -67,6 +67,11 @@ class DmaQueues:
             + time.cycles
         )
 
+    @property
+    def of_loads(self) -> int:
+        """Return how many queues bring."""
+        return len(self._of_direction(inwards=True))
+
     def loads_are_over(self) -> None:
         """Note that the queues of loads are as free as those of stores.
 

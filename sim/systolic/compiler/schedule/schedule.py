@@ -31,10 +31,11 @@ from systolic.compiler.schedule.moves import MoveMaker
 from systolic.compiler.schedule.packing import PackMaker
 from systolic.compiler.schedule.products import ProductMaker
 from systolic.compiler.schedule.sums import SumBanks
-from systolic.compiler.schedule.transfers import CopyMaker, may_join
+from systolic.compiler.schedule.transfers import AS_USUAL, CopyMaker, Sharing, may_join
 from systolic.compiler.schedule.turns import TurnMaker
 from systolic.hw.spec import Chip
 from systolic.isa import Access
+from systolic.spans import Interval
 from systolic.workload.options import Options
 
 
@@ -47,7 +48,8 @@ class Scheduled:
     at cycle 0. turned_with: all identity matrices, also those that are written. evictions: how many
     tiles had to leave before their last use. bases: the first byte of each matrix that lies in
     unbroken rows. turned: multiply-adds of products with an identity. by_engine: the numbers of the
-    nodes whose matrices an engine turns.
+    nodes whose matrices an engine turns. brought: the drafts that bring each tile from DRAM for the
+    first time.
     """
 
     drafts: tuple[Draft, ...]
@@ -62,6 +64,7 @@ class Scheduled:
     turned: int = 0
     turned_with: tuple[Access, ...] = ()
     by_engine: frozenset[int] = frozenset()
+    brought: tuple[tuple[MatrixTile, Interval], ...] = ()
 
     @property
     def all_bytes(self) -> int:
@@ -77,13 +80,17 @@ def schedule(
     *,
     rest_tasks: int = 0,
     both_ways: bool = False,
+    sharing: Sharing = AS_USUAL,
 ) -> Scheduled:
     """Return the instructions of all tasks.
 
     rest_tasks: for how many tasks a tile should not have been used when another takes its bytes.
-    both_ways: every DMA queue brings and stores; otherwise they are divided.
+    both_ways: every DMA queue brings and stores; otherwise they are divided. sharing: how many of
+    them share a tile.
     """
-    made = _Scheduler(layers, tiled, chip, options, rest_tasks=rest_tasks, both_ways=both_ways)
+    made = _Scheduler(
+        layers, tiled, chip, options, rest_tasks=rest_tasks, both_ways=both_ways, sharing=sharing
+    )
     return made.run()
 
 
@@ -127,6 +134,7 @@ class _Scheduler:
         *,
         rest_tasks: int,
         both_ways: bool,
+        sharing: Sharing,
     ) -> None:
         self._layers, self._tiled = layers, tiled
         self._drafts = Drafts(chip.access)
@@ -137,7 +145,7 @@ class _Scheduler:
         share = None
         if not both_ways:
             share = _inwards(layers, tiled, chip, self._last_load_task, multiplies=multiplies)
-        self.transfers = CopyMaker(self._drafts, self._tiles, layers, share)
+        self.transfers = CopyMaker(self._drafts, self._tiles, layers, share, sharing)
         by_engine = turned_by_engine(chip, options, layers, tiled.block)
         self._identities = Identities(self._drafts, self._tiles, layers, options, by_engine)
         self._engines = EngineWork(self._drafts, self._tiles, layers, options)
@@ -158,6 +166,7 @@ class _Scheduler:
         self.packing = PackMaker(self._drafts, self._tiles, layers, options)
         self._stores = sum(task.kind == "store" for task in tiled.tasks)
         self._begun = False
+        self._brought: dict[MatrixTile, Interval] = {}
         self._evictions = 0
 
     def _find_last_load(self) -> int:
@@ -211,6 +220,7 @@ class _Scheduler:
             self.turns.turned + self.pixels.turned,
             self._identities.accesses,
             frozenset(self._identities.by_engine),
+            tuple(self._brought.items()),
         )
 
     def _begin_images(self, number: int) -> None:
@@ -358,7 +368,9 @@ class _Scheduler:
         number, tasks = self._memory.task, self._tiled.tasks
         in_parts = anywhere and number < len(tasks)
         parts = partial(self.lanes.comes_in, tasks[number], tile) if in_parts else None
+        first = len(self._drafts.found)
         self.transfers.bring(tile, resident, anywhere=anywhere, parts=parts)
+        self._brought.setdefault(tile, Interval(first, len(self._drafts.found)))
 
     def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:
         """Place the matrix of a tile for good; False if there is no room beside pinned tiles.

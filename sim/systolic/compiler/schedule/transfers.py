@@ -40,6 +40,22 @@ MOST_PARTS = 4, 2
 """Into how many parts of its columns a tile is cut at most that work waits for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Whether more queues share tiles than usually do.
+
+    even_loads: so many share tiles of a matrix that each queue brings as many parts. spread_stores:
+    all queues share each tile that is stored when nothing is brought any more, of the last as many
+    as there are queues.
+    """
+
+    even_loads: bool = False
+    spread_stores: bool = False
+
+
+AS_USUAL = Sharing()
+
+
 @dataclass(slots=True)
 class _Spill:
     """The place of a tile in DRAM that has none of its own, and which elements are there.
@@ -73,9 +89,14 @@ class CopyMaker:
     """
 
     def __init__(
-        self, drafts: Drafts, tiles: OnChip, layers: Layers, inwards_share: float | None
+        self,
+        drafts: Drafts,
+        tiles: OnChip,
+        layers: Layers,
+        inwards_share: float | None,
+        sharing: Sharing,
     ) -> None:
-        self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
+        self._drafts, self._tiles, self._chip, self._sharing = drafts, tiles, tiles.chip, sharing
         self._queues = DmaQueues(self._chip, inwards_share)
         self._nodes = layers.nodes
         self._places = {place.name: place for place in layers.dram}
@@ -86,6 +107,7 @@ class CopyMaker:
         self.came: dict[MatrixTile, list[Span]] = {}
         self._loads_are_over = False
         self._stored: dict[int, tuple[int, int]] = {}
+        self._brought: dict[str, int] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
         self.shareable = shares_help(self._chip) and tiles.multiplies
@@ -129,6 +151,9 @@ class CopyMaker:
         ways = shared or self._ways(anywhere=anywhere)
         if not shared and matrix.block and self._tiles.count(matrix) >= queues:
             ways = 1  # a tile for each queue: parts of it would only wait for further latencies
+        evens = self._sharing.even_loads and self.shareable and not shared
+        if evens and ways == 1 and not matrix.block:
+            ways = self._even_ways(tile)
         block = self._tiles.block(tile)
         if parts is not None and resident.region.piece_bytes:
             self.came[tile] = self._columns(tensor, block, ways, parts)
@@ -145,6 +170,18 @@ class CopyMaker:
                     anywhere=anywhere,
                     beside=beside,
                 )
+
+    def _even_ways(self, tile: MatrixTile) -> int:
+        """Return how many queues share a tile if each queue is to bring as many parts of a matrix.
+
+        The first tiles are shared, which work waits for first.
+        """
+        matrix, queues = self._tiles.matrices[tile.matrix], self._queues.of_loads
+        place = self._brought.get(tile.matrix, 0)
+        self._brought[tile.matrix] = place + 1
+        tiles = self._tiles.count(matrix)
+        each, more = divmod(-tiles % queues, tiles)
+        return 1 + each + (place < more)
 
     def _columns(
         self, tensor: DramTensor, block: Block, ways: int, parts: Callable[[int], list[Span]]
@@ -303,6 +340,9 @@ class CopyMaker:
         ways = shared or self._ways(anywhere=anywhere)
         if alone and self.shareable and not shared:
             ways = self._soonest(tensor, block)
+        spreads = self._sharing.spread_stores and anywhere and self.shareable and not shared
+        if spreads and following < queues:
+            ways, following = queues, 0
         if not shared and following >= ways:  # sharing a tile would make every queue wait for it
             ways = 1
         taken: list[int] = []
