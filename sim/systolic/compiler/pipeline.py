@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, replace
 
 from systolic.collector import collector_at_rest
+from systolic.compiler.arrival_plans import with_arrivals
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
@@ -124,6 +125,7 @@ def _compiled(
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
     layers, plan = _planned(layers, chip, options)
+    plan = with_arrivals(plan, layers, chip, options)
     _verify_plan(plan, layers, chip, every=every)
     synchronised = synchronise_drafts(name, plan.scheduled.drafts)
     program = waits_for_engines(synchronised.program, chip)

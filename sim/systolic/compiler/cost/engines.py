@@ -163,6 +163,19 @@ def step_cycles(chip: Chip, step: LaneStep, columns: int) -> int:
     return min(ticks) // chip.period("pe_array")
 
 
+def take_out_cycles(chip: Chip, step: LaneStep, columns: int) -> dict[str, int]:
+    """Return the engines that take sums out by a step, and the array's cycles for so many columns.
+
+    Its other operands, and its target, are in the state buffer.
+    """
+    work = _near(step, Buffer.RESULT, columns)
+    ticks = {
+        name: engine_cycles(chip, name, work) * chip.period(name)
+        for name in engines_able(chip, work)
+    }
+    return {name: -(-each // chip.period("pe_array")) for name, each in ticks.items()}
+
+
 def _near(step: LaneStep, source: Buffer, columns: int) -> OnEngine:
     """Return a step's instruction on so many columns; what it takes or gives per lane is one.
 

@@ -87,11 +87,16 @@ class Loops:
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """The result of the second pass: the tile T(p,q), loops by node, tasks in order."""
+    """The result of the second pass: the tile T(p,q), loops by node, tasks in order.
+
+    waited_columns: what takes a part of a product's tile need only wait for so many columns (0: for
+    those that one bank holds).
+    """
 
     block: tuple[int, int]
     loops: tuple[tuple[int, Loops], ...]
     tasks: tuple[Task, ...]
+    waited_columns: int = 0
 
 
 def tiling(matrix: Matrix, block: tuple[int, int]) -> Decomposition:

@@ -49,6 +49,9 @@ class OnChip:
         self.matrices = {m.name: m for m in layers.matrices}
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
         self._block_of: dict[MatrixTile, Block] = {}
+        self._waited = dict.fromkeys(
+            (node.output for node in layers.nodes if node.kind == "multiply"), tiled.waited_columns
+        )
         self.banks = BanksByRole(layers, chip)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
@@ -113,8 +116,9 @@ class OnChip:
         return data_type(self.matrices[tile.matrix].dtype).size_bytes
 
     def _piece_bytes(self, tile: MatrixTile) -> int:
-        """Return the bytes that the sums of one bank make; 0 if a tile holds no more."""
-        piece = self.chip.multiply_vectors * self.element_bytes(tile)
+        """Return the bytes that are waited for alone; 0 if a tile holds no more."""
+        columns = self._waited.get(tile.matrix) or self.chip.multiply_vectors
+        piece = columns * self.element_bytes(tile)
         return piece if piece < self.size_bytes(tile) else 0
 
     @cached_property
