@@ -10,7 +10,6 @@ import pytest
 
 import systolic
 from support.chips import ideal_chip
-from systolic.compiler import pipeline
 from systolic.config import load_chip, load_run
 from systolic.isa import Buffer, Copy, DmaCopy, Program
 from systolic.shipped import CHIPS
@@ -136,14 +135,12 @@ def test_a_lone_last_tile_is_stored_by_all_queues():
     assert sorted(stores(4, 4, 4)) == [(0, 1), (1, 1), (2, 1), (3, 1)]
 
 
-def test_the_last_tile_is_stored_by_the_queues_that_are_free(monkeypatch):
+def test_the_last_tile_is_stored_by_the_queues_that_are_free():
     """Of two tiles of 4 x 8 elements two queues take the first: 2 x 32 bytes each, 1 in a cycle.
 
     That is 72 cycles with the latency. The array makes the second tile in 4 x 8 of them if K is 16,
-    and the other two queues store it. If K is 64 it takes 16 x 8, and all queues store it. In the
-    order of arrival the first tile is done long before, and half of the queues do.
+    and the other two queues store it. If K is 64 it takes 16 x 8, and all queues store it.
     """
-    monkeypatch.setattr(pipeline, "with_arrivals", lambda plan, *_: plan)
     soon, late = stores(8, 16, 8), stores(8, 64, 8)
     assert [lanes for _, lanes in soon] == [2, 2, 2, 2]
     assert {queue for queue, _ in soon[:2]}.isdisjoint(queue for queue, _ in soon[2:])
