@@ -18,6 +18,7 @@ from systolic.compiler import CompiledGraph, compile_graph
 from systolic.config import load_chip
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
+from systolic.isa import Copy, LoadWeights
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
 
@@ -159,3 +160,34 @@ def test_operands_go_to_rows_in_reach_of_a_product(seed: int) -> None:
     compiled = compile_graph("multiplied", graph, chip, verify=True)
     assert any("to rows in reach of a product" in choice for choice in compiled.layers.choices)
     run_on_both_engines(graph, chip, inputs)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "apart"),
+    [
+        (512, 128, True),  # 128 of 4096 columns, each 32 behind the one before, are turned at once
+        (128, 256, False),  # 32 columns take an engine no less time than 64
+    ],
+)
+def test_matrices_are_cast_one_by_one_where_each_is_long(
+    rows: int, columns: int, *, apart: bool
+) -> None:
+    """The first matrix is turned before the second is cast, or all columns are cast in order."""
+    builder = GraphBuilder(home="state_buffer")
+    dims = f"u8[1,8,{rows},{columns}]"
+    builder.tensor("x", f"{dims}{{1,2,3,0}}")
+    builder.add("relayout", ("x",), f"{dims}{{3,2,1,0:T(8,128)(4,1)}}", name="y")
+    inputs = {"x": random_values(Random(2), builder.graph().shape("x"))}
+    result = systolic.run(builder.graph(), "neuroncore_v2", inputs)
+    assert result.summary["values"]["equal"]
+    code = result.program.instructions
+    casts, loads = (
+        [t for t in result.trace.times if of(code[t.instruction])]
+        for of in (
+            lambda each: isinstance(each, Copy) and each.target.dtype == "bf16",
+            lambda each: isinstance(each, LoadWeights),
+        )
+    )
+    second = casts[1].done
+    assert (loads[0].start < second) == apart
+    assert (len(casts) == len(loads)) == apart

@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, engines_able
-from systolic.compiler.cost.turns import carrier, casts_beside, parts_turned, turned_as
+from systolic.compiler.cost.turns import carrier, cast_ticks, parts_turned, turned_as
 from systolic.compiler.ir.digit_moves import MovePiece, PieceEnd
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy
+from systolic.isa.access import Pattern
 from systolic.workload.options import Options
 
 MOST_INSTRUCTIONS = 4000
 """The most copies and turns of a move."""
+SLOWER = 1.1
+"""Matrices are cast each by itself if that takes an engine at most so many times as long."""
+CAST_TOGETHER = 512
+"""About so many columns of a tile are cast by one copy."""
 
 
 def digit_move_cycles(
@@ -40,11 +45,48 @@ def digit_move_cycles(
             ticks += found
         elif not _add_copies(chip, piece, dtype, copies):
             return None
-    given = turned_as(chip, dtype)
-    if turned and carrier(chip, given) != given:
-        casts = size * columns * chip.period(drain_engine(chip, options))
-        ticks = max(ticks, casts) if casts_beside(chip, given) else ticks + casts
+    if turned and carrier(chip, turned_as(chip, dtype)) != turned_as(chip, dtype):
+        ticks = _with_casts(chip, turned, dtype, columns, ticks)
     return max(ticks, *copies.values(), 0) // chip.period("pe_array")
+
+
+def casts_apart(chip: Chip, turned: Sequence[MovePiece], dtype: str, columns: int) -> bool:
+    """Return whether each matrix is cast by itself, rather than all columns in their order.
+
+    So the array begins when the first matrix is cast, wherever its columns lie. Matrices of few
+    columns would take more copies.
+
+    turned: the pieces that the array turns. columns: element places of the source in a partition.
+    """
+    if not turned or carrier(chip, dtype) in (None, dtype):
+        return False
+    return _each_cast(chip, turned, dtype) <= SLOWER * cast_ticks(chip, dtype, columns)[0]
+
+
+def _each_cast(chip: Chip, turned: Sequence[MovePiece], dtype: str) -> int:
+    return sum(
+        piece.matrices * cast_ticks(chip, dtype, piece.cols, _pattern(piece.source))[0]
+        for piece in turned
+    )
+
+
+def _with_casts(
+    chip: Chip, turned: Sequence[MovePiece], dtype: str, columns: int, ticks: int
+) -> int:
+    """Return the ticks of turns and of the casts before them, given those of the turns."""
+    given, parts = turned_as(chip, dtype), max(1, parts_turned(chip, dtype))
+    casts, one_engine = cast_ticks(chip, given, parts * columns)
+    first = min(casts, -(-casts * _reach(turned[0]) // (parts * columns)))
+    if not parts_turned(chip, dtype) and casts_apart(chip, turned, dtype, columns):
+        casts = _each_cast(chip, turned, dtype)
+        first = casts // sum(piece.matrices for piece in turned)
+    return ticks + casts if one_engine else max(ticks, casts) + first
+
+
+def _reach(piece: MovePiece) -> int:
+    """Return about how many columns are cast before the first matrix of a piece is."""
+    across = 1 + sum((size - 1) * step for size, step in piece.source.cols)
+    return -(-across // CAST_TOGETHER) * CAST_TOGETHER
 
 
 def _turn_ticks(chip: Chip, options: Options, piece: MovePiece, dtype: str) -> int | None:
@@ -62,7 +104,9 @@ def _turn_ticks(chip: Chip, options: Options, piece: MovePiece, dtype: str) -> i
     drain = Copy(
         engine=name,
         source=Access(Buffer.RESULT, kind, 0, cols, 0, ((1, rows),)),
-        target=Access(Buffer.STATE, given, piece.result.down, cols, 0, ((1, rows),)),
+        target=Access(
+            Buffer.STATE, given, piece.result.down, cols, 0, _drained(chip, piece, turns)
+        ),
     )
     if name not in engines_able(chip, drain):
         return None
@@ -70,6 +114,14 @@ def _turn_ticks(chip: Chip, options: Options, piece: MovePiece, dtype: str) -> i
     ticks = many * max(each * chip.period("pe_array"), engine_cycles(chip, name, drain)
                        * chip.period(name))  # fmt: skip
     return ticks + (result_cycles(chip, cols) + rows) * chip.period("pe_array")
+
+
+def _drained(chip: Chip, piece: MovePiece, parts: int) -> Pattern:
+    """Return how the elements of a turn lie in a row of the result; parts: of each element."""
+    if piece.rows > chip.pe_array.rows:  # of one dimension, of which the array takes some
+        ((_, step),) = piece.result.cols
+        return ((step * max(1, parts), chip.pe_array.rows),)
+    return tuple((step * max(1, parts), size) for size, step in piece.result.cols) or ((1, 1),)
 
 
 def _add_copies(chip: Chip, piece: MovePiece, dtype: str, busy: dict[str, int]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -18,6 +19,7 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy
+from systolic.isa.access import Pattern
 from systolic.workload.options import Options
 
 CARRIERS = {"s8": ("bf16", "f16", "f32"), "u8": ("bf16", "f16", "f32"), "u16": ("f32",)}
@@ -125,14 +127,19 @@ def _casts_beside(chip: Chip, given: str) -> bool:
     return taken is not None and _caster(chip, given, taken) != drain_engine(chip, Options())
 
 
-def cast_ticks(chip: Chip, given: str, columns: int) -> tuple[int, bool]:
+def cast_ticks(
+    chip: Chip, given: str, columns: int, pattern: Pattern | None = None
+) -> tuple[int, bool]:
     """Return the ticks for casting columns of a tile that is turned, and whether others wait.
 
-    They wait where one engine casts and copies out what is turned.
+    They wait where one engine casts and copies out what is turned. pattern: how the columns lie (by
+    default side by side).
     """
     taken = carrier(chip, given)
     assert taken is not None
     caster, copy = _caster(chip, given, taken), _cast(given, taken, columns)
+    if pattern is not None:
+        copy = replace(copy, source=replace(copy.source, pattern=pattern))
     ticks = engine_cycles(chip, caster, copy) * chip.period(caster)
     return ticks, caster == drain_engine(chip, Options())
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from systolic.compiler.cost.digit_moves import digit_move_cycles
+from systolic.compiler.cost.digit_moves import casts_apart, digit_move_cycles
 from systolic.compiler.cost.turns import carrier, parts_turned, placed_as, strands_cost
 from systolic.compiler.ir.chip_places import ChipPlaces, any_rows, places_of, row_groups
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
@@ -32,10 +32,6 @@ from systolic.workload.options import Options
 
 SPARE_BYTES = 2048
 """The bytes of each partition that are left for identities, and between tensors."""
-
-
-ADVANTAGE = 1.25
-"""Turns by digits are done if estimates say that views take so many times their cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +86,9 @@ class DigitMove:
     def is_cheaper(self, other_cycles: float) -> bool:
         """Return whether to move so, and not another way, by its estimate.
 
-        A copy lane by lane takes no longer than a change of view does, in fewer instructions.
+        Of equals it has fewer instructions.
         """
-        return other_cycles >= self.cycles * (ADVANTAGE if self.turns else 1)
+        return other_cycles >= self.cycles
 
     def then(self, other: DigitMove) -> DigitMove:
         """Return a move with another one after it, from the places to which it goes."""
@@ -226,12 +222,15 @@ def emit_pieces(
     builder: LayerBuilder, source: Matrix, result: Matrix, pieces: Sequence[MovePiece]
 ) -> None:
     """Add copies and turns between windows of two matrices, each in one tile."""
-    turns = any(piece.turned for piece in pieces)
-    at_once = turns and not parts_turned(builder.chip, source.dtype)
-    carried = builder.carried(source) if at_once else source
+    turned = [piece for piece in pieces if piece.turned]
+    by_parts = parts_turned(builder.chip, source.dtype) > 0
+    apart = not by_parts and casts_apart(builder.chip, turned, source.dtype, source.cols)
+    carried = source if by_parts or apart or not turned else builder.carried(source)
     for piece in pieces:
         held, sides = carried if piece.turned else source, (piece.rows, piece.cols)
         before = _window(builder, held, piece.source, sides)
+        if piece.turned and apart:
+            before = builder.carried(before)
         after = _window(builder, result, piece.result, sides[::-1] if piece.turned else sides)
         if piece.turned:
             builder.turn(before, after)

@@ -22,7 +22,6 @@ from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.relays import RelayEnds, relay_ends
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.digit_moves import (
-    ADVANTAGE,
     DigitMove,
     DigitPlanner,
     emit_pieces,
@@ -47,6 +46,11 @@ from systolic.layout import Layout
 
 TRIED = 4
 """Of how many ways to spread an operand the copies are worked out."""
+
+FEWER = 1.25
+"""An operand is spread, or goes as a relay, if another way takes so many times the cycles by its
+estimate.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class _Ways:
             return best
         ways = [*self._spread(planner, tensor), *self._relayed(tensor, least)]
         found = min(ways, key=lambda way: way.cycles, default=None)
-        return best if found is None or found.cycles * ADVANTAGE > least else found
+        return best if found is None or found.cycles * FEWER > least else found
 
     def _spread(self, planner: DigitPlanner, tensor: str) -> Iterator[_Way]:
         """Yield ways that spread an operand first: the runs of its home go to other partitions."""

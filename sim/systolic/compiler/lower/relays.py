@@ -54,7 +54,7 @@ from systolic.workload.options import Options
 
 LEAST_CYCLES = 1000
 """Ways that take no longer are not compared with relays: two legs wait for two latencies."""
-FEWER = 1.1
+FEWER = 1.05
 """Relays are done if estimates say that another way takes so many times their cycles."""
 COPIED = 0.4
 """Rounds are done in place of a copy lane by lane if they take this part of one engine's cycles:
