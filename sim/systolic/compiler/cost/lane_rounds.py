@@ -101,42 +101,50 @@ def rounds_leg(
     both sides, so that it has banks of its own. Boxes of unlike pieces go one by one, or in rounds
     of all of them.
     """
-    able = independent_engines(chip, options) if _has_halves(steps) else []
+    parts = _parts_each(steps)
+    able = independent_engines(chip, options) if parts else []
     able = able or independent_engines(chip, options)[:1]
+    shares = parts if len(able) > 1 else 0
     found = [
         (replace(leg, engine=name), ticks)
         for name in able
-        if (ticks := _ticks(chip, name, leg.given, dtype, shared=len(able) > 1)) is not None
+        if (ticks := _ticks(chip, name, leg.given, dtype, shares=shares)) is not None
     ]
     best = min(found, key=lambda each: each[1], default=None)
     if best is None or len({(each.cols, each.runs, each.pairs) for each in leg.given}) == 1:
         return best
     together = replace(best[0], given=in_rounds(leg.given))
     name = together.engine or ""
-    ticks = _ticks(chip, name, together.given, dtype, shared=len(able) > 1)
+    ticks = _ticks(chip, name, together.given, dtype, shares=shares)
     return best if ticks is None or ticks > TOGETHER * best[1] else (together, ticks)
 
 
-def _has_halves(steps: Sequence[BoxStep]) -> bool:
-    """Return whether the farthest step of columns is one of all copies, before and after."""
+def _parts_each(steps: Sequence[BoxStep]) -> int:
+    """Return in how many parts an engine of two makes its half of each copy; 0 if it has none.
+
+    Two if the farthest step of columns is not the same before and after: a half of both halves.
+    """
+    found = list[BoxStep]()
     for side in (1, 2):
         columns = [step for step in steps if step[side] < LANE]
         farthest = max(columns, key=lambda step: step[side], default=None)
         if farthest is None or max(farthest[1:]) >= LANE:
-            return False
-    return True
+            return 0
+        found.append(farthest)
+    return len({*found})
 
 
 def _ticks(
-    chip: Chip, name: str, pieces: Sequence[Piece], dtype: str, *, shared: bool
+    chip: Chip, name: str, pieces: Sequence[Piece], dtype: str, *, shares: int
 ) -> int | None:
+    """Return the ticks of an engine for pieces; shares: how many of each copy's parts it makes."""
     partitions = chip.state_buffer.partitions
     free, begin = _Lanes([0] * partitions, [0] * partitions), 0
     known: dict[tuple[object, ...], int | None] = {}
     for piece in pieces:
         key = piece.rows, piece.cols, piece.pairs, piece.runs, piece.source_col % 4, piece.col % 4
         if key not in known:
-            known[key] = _cycles(chip, name, piece, dtype, shared=shared)
+            known[key] = _cycles(chip, name, piece, dtype, shared=shares > 0)
         cycles = known[key]
         if cycles is None:
             return None
@@ -144,7 +152,7 @@ def _ticks(
         written = slice(piece.row, piece.row + piece.rows)
         begin = max(begin, *free.source[read], *free.target[written])
         free.source[read] = free.target[written] = [begin + cycles] * piece.rows
-        begin += 1
+        begin += max(1, shares)
     cycles = max(free.source) + len(pieces) // PER_CYCLE + chip.engine(name).latency_cycles
     return cycles * chip.period(name)
 
