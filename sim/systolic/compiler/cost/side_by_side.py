@@ -43,11 +43,16 @@ AtOnce = list[tuple[str, Some]]
 def side_by_side(chip: Chip, copy: Copy, least: int | None = None) -> tuple[Copy, ...]:
     """Return the parts of a copy in the order in which engines begin them, or the copy alone.
 
-    least: a copy of so few cycles of the array stays alone (none: LEAST_CYCLES).
+    least: a copy of so few cycles of the array stays alone (none: LEAST_CYCLES). So does one of
+    which either side lies in one bank.
     """
     alone = _ticks(chip, copy)
     least = LEAST_CYCLES if least is None else least
     if alone <= least * chip.period("pe_array"):
+        return (copy,)
+    if any(
+        len(_banks(side, chip.state_buffer.bank_bytes)) == 1 for side in (copy.source, copy.target)
+    ):
         return (copy,)
     whole = copy_digits(copy)
     if whole is None:
