@@ -39,11 +39,12 @@ def test_each_element_comes_to_its_place(
 def test_four_lanes_change_places_with_four_columns_by_hand() -> None:
     """Lane o has a value for each lane i in column i, which goes to column o of lane i.
 
-    In round n lane o sends to lane (o - n) mod 4: four instructions of lanes that are all apart.
+    In round n lane i takes from lane (i + n) mod 4: four instructions of lanes that are all apart,
+    each in the turn behind that in which the round before took from its lane.
     """
     steps = [BoxStep(4, LANE, 1), BoxStep(4, 1, LANE)]
     found = [(p.source_row, p.row, p.source_col, p.col) for p in rounds_of_box([0, 0], steps)]
-    assert found == [(o, (o - n) % 4, (o - n) % 4, o) for n in range(4) for o in range(4)]
+    assert found == [((i + n) % 4, i, i, (i + n) % 4) for n in range(4) for i in range(4)]
 
 
 @pytest.mark.parametrize(("leave", "arrive"), [(4, 4), (8, 2), (2, 8), (3, 5)])

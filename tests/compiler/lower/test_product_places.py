@@ -44,7 +44,7 @@ def test_operands_are_spread_first_or_go_as_a_relay(
     monkeypatch.setattr(product_places, "LEAST_CYCLES", -1)
     monkeypatch.setattr(relays, "ROUGHLY", 1e9)
     monkeypatch.setattr(product_places, "NEAR", 0)
-    monkeypatch.setattr(product_places, "ADVANTAGE", 0)  # whatever other ways take
+    monkeypatch.setattr(product_places, "FEWER", 0)  # whatever other ways take
     rng = Random(seed)
     graph = product(rng)
     lanes = {"independent_lanes": rng.random() < 0.5}

@@ -218,13 +218,12 @@ def turns_copied_together(chip: Chip, options: Options, dtype: str, rows: int, c
     if options.drain != "block" or most < 2:
         return 1
     array = _array_cycles(chip, dtype, rows, cols) * chip.period("pe_array")
-    each = {
-        many: drain_interval(chip, options, dtype, many * rows) * period / many
-        for many in range(1, most + 1)
-    }
-    if each[1] <= max(array, HARDLY * each[most]):
-        return 1
-    return next(n for n, ticks in each.items() if ticks <= max(array, HARDLY * each[most]))
+
+    def each(many: int) -> float:
+        return drain_interval(chip, options, dtype, many * rows) * period / many
+
+    enough = max(array, HARDLY * each(most))
+    return next(many for many in range(1, most + 1) if each(many) <= enough)
 
 
 def _array_cycles(chip: Chip, dtype: str, rows: int, cols: int) -> int:

@@ -282,6 +282,7 @@ class CopyMaker:
         """Copy a queue's part of the elements of one place to those of another."""
         ends = [self._places[name] for name in (node.origin, node.dram)]
         read, written = (self._region(place) for place in ends)
+        self._begin_phase(node, written)
         source, target = ends
         boxes = copied_boxes(self._chip, source.shape, target.shape, node.axes)
         queues = range(max(self._chip.dma.useful_queues, len(boxes)))

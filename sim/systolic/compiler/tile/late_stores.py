@@ -25,7 +25,8 @@ def brings_and_stores(tiled: Tiled, layers: Layers) -> bool:
 def with_late_stores(tiled: Tiled, layers: Layers, late: int) -> Tiled:
     """Return the same tasks, each store behind what comes before the `late`-th store after it.
 
-    Stores keep their order. They stay before tasks that take something from where they write.
+    Stores keep their order. They stay before tasks that take something from where they write, and
+    a background before copies that write over it.
     """
     places, tasks, held = StoredPlaces(layers), list[Task](), list[Task]()
     for task in tiled.tasks:
@@ -34,8 +35,14 @@ def with_late_stores(tiled: Tiled, layers: Layers, late: int) -> Tiled:
             if len(held) > late:
                 tasks.append(held.pop(0))
             continue
-        if held and places.read(task) & {places.written(store) for store in held}:
+        if any(_stays_before(store, task, places, layers) for store in held):
             tasks += held
             held.clear()
         tasks.append(task)
     return replace(tiled, tasks=(*tasks, *held))
+
+
+def _stays_before(store: Task, task: Task, places: StoredPlaces, layers: Layers) -> bool:
+    there = places.written(store)
+    over = task.kind == "copy" and layers.nodes[store.node].background
+    return there in places.read(task) or (over and there == places.written(task))

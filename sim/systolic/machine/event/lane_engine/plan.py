@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from systolic.hw.spec import Chip, Engine
 from systolic.hw.units import EngineName
-from systolic.isa import Access, Buffer, Instruction, LocalGather, Memset, OnEngine
+from systolic.isa import Access, Buffer, LocalGather, Memset, OnEngine
 from systolic.isa.effects import (
     block,
     reads_beside,
@@ -128,7 +128,7 @@ def likeness(instruction: OnEngine, chip: Chip) -> Hashable:
     """
     state, result = chip.state_buffer.bank_bytes, chip.result_buffer.bank_bytes
     key: list[Any] = [type(instruction)]
-    for name, counts in _WHAT_COUNTS[type(instruction)]:
+    for name, counts in _what_counts(type(instruction)):
         value = getattr(instruction, name)
         if isinstance(value, Access):
             key.append(in_bank(value, state if value.buffer is Buffer.STATE else result))
@@ -137,17 +137,21 @@ def likeness(instruction: OnEngine, chip: Chip) -> Hashable:
     return tuple(key)
 
 
-def _what_counts(kind: type[Instruction]) -> tuple[tuple[str, bool], ...]:
+def _what_counts(kind: type[OnEngine]) -> tuple[tuple[str, bool], ...]:
     """Return what instructions of a kind may have, and whether it counts if it is no access."""
+    if kind in _KNOWN:
+        return _KNOWN[kind]
     row = BY_CLASS[kind]
     numbers = {row.operands.window, row.operands.block}
     if row.operands.moved is not None:
         numbers.add(MOST)
     numbers.add({Memset: "value", LocalGather: "each"}.get(kind))  # on which the rate depends
-    return tuple((f.name, bool(f.words) or f.name in numbers) for f in row.fields)
+    found = tuple((f.name, bool(f.words) or f.name in numbers) for f in row.fields)
+    return _KNOWN.setdefault(kind, found)
 
 
-_WHAT_COUNTS = {kind: _what_counts(kind) for kind in BY_CLASS if issubclass(kind, OnEngine)}
+_KNOWN: dict[type[OnEngine], tuple[tuple[str, bool], ...]] = {}
+"""What counts of the kinds of instructions that have been asked for."""
 
 
 def bank_bytes(access: Access, chip: Chip) -> int:
