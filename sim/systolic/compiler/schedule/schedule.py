@@ -151,7 +151,7 @@ class _Scheduler:
         self._engines = EngineWork(self._drafts, self._tiles, layers, options)
         words = chip.result_buffer.bank_words
         if all(node.kind != "multiply" for node in layers.nodes):
-            words = min(words, self._identities.most_words(words))
+            words = min(words, self._identities.most_rows(words))
         made_by = self._engines, SumBanks(chip, words), self._identities
         self.products = ProductMaker(self._drafts, self._tiles, layers, *made_by[:2])
         self.pixels = LoadedProductMaker(self._drafts, self._tiles, layers, tiled, made_by)
@@ -167,7 +167,6 @@ class _Scheduler:
         self._stores = sum(task.kind == "store" for task in tiled.tasks)
         self._begun = False
         self._brought: dict[MatrixTile, Interval] = {}
-        self._node = -1
         self._evictions = 0
 
     def _find_last_load(self) -> int:
@@ -202,7 +201,6 @@ class _Scheduler:
             self._task(task)
             self._begun = self._begun or task.kind != "store"
         self._engines.copy_together()
-        self.turns.results.finish()
         self._memory.begin(len(self._tiled.tasks))
         makers = {each.matrix: each.layer for each in self._layers.kept}
         self._gather(kept, (), makers)
@@ -289,12 +287,7 @@ class _Scheduler:
     def _task(self, task: Task) -> None:
         self._gather(task.reads, task.writes)
         self._engines.begin(task)
-        if task.node != self._node:
-            self.turns.results.finish()
-            self._node = task.node
         _MAKERS[task.kind](self, task)
-        if any(self._memory.used(tile) for tile in task.writes):
-            self.turns.results.finish()
         for tile in dict.fromkeys((*task.reads, *task.writes)):
             if self._memory.used(tile):
                 self._memory.drop(self._memory.resident[tile])
@@ -395,7 +388,6 @@ class _Scheduler:
         return True
 
     def _evict(self, victim: Resident) -> None:
-        self.turns.results.finish()
         if victim.dirty:
             self.transfers.spill(victim)
         self._evictions += 1
