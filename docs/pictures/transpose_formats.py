@@ -93,16 +93,18 @@ def draw(cells: Sequence[Cell], path: Path, chip: str) -> None:
 
 
 def finding(cells: Sequence[Cell]) -> str:
-    """Return the title: by how much the dearest format differs from the cheapest, at most."""
+    """Return the title: how much longer a format takes than no tiles, at most, or how much less."""
     parts = []
     for home, name in HOMES.items():
         by_type = [
             [cell.cycles for cell in cells if (cell.home, cell.dtype) == (home, dtype)]
             for dtype in COLOURS
         ]
-        more = max(max(each) / min(each) - 1 for each in by_type if each)
+        more = max(max(each) / each[0] - 1 for each in by_type if each)
+        less = max(1 - min(each) / each[0] for each in by_type if each)
         where = name if not parts else name[0].lower() + name[1:]
-        parts.append(f"{where} a format costs {f'up to {more:.0%}' if more else 'nothing'}")
+        costs = f"{where} a format costs {f'up to {more:.0%}' if more else 'nothing'}"
+        parts.append(costs + (f" and saves up to {less:.0%}" if less else ""))
     return "; ".join(parts)
 
 
