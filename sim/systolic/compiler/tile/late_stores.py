@@ -43,6 +43,7 @@ def with_late_stores(tiled: Tiled, layers: Layers, late: int) -> Tiled:
 
 
 def _stays_before(store: Task, task: Task, places: StoredPlaces, layers: Layers) -> bool:
+    """Return whether a task takes what a store writes, or copies over the background it writes."""
     there = places.written(store)
     over = task.kind == "copy" and layers.nodes[store.node].background
     return there in places.read(task) or (over and there == places.written(task))
