@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import pytest
 
-from support.scenes import codes, small_chip
+from support.scenes import codes, program, small_chip
+from support.tiers import quick_first
+from systolic.machine import simulate
+from systolic.trace.words import KINDS
 
 LOAD = "load weights=sb0:4+0x4"
 MULTIPLY = "matmul moving=sb0:4+64x4 result=ps0:4+0x4"
 COPY = "copy activation source=ps0:4+0x4 target=sb0:4+128x4"
 LANES = small_chip(activation={"independent_lanes": True})
+
+
+def multiply(columns: int, vectors: int, start: int) -> str:
+    """Return a multiply that writes words of a few columns."""
+    return f"matmul moving=sb0:4+64x{vectors} result=ps0:{columns}+{start}x{vectors}"
+
+
+def ends_of(lines: list[str], **chip: object) -> list[int]:
+    """Return the cycle in which each instruction of a program is done."""
+    run = simulate(small_chip(**chip), program(*lines), kinds=KINDS, engine="register")
+    return [each.done for each in sorted(run.trace.times)]
 
 
 def races(lines: list[str], **chip: object) -> list[tuple[str, tuple[int, ...]]]:
@@ -208,6 +225,51 @@ class TestArray:
         """Four columns take three cycles more than one; vectors in between make up for them."""
         narrow = f"matmul moving=sb0:4+192x{vectors} result=ps0:1+32x{vectors} post s0"
         assert len(races([LOAD, MULTIPLY, narrow, f"{COPY} wait s0>=1"])) == found
+
+    def test_a_wait_for_a_wide_multiply_stands_for_those_before_it_whatever_follows(self) -> None:
+        """The narrow multiply at the end is done before all, and nothing waits for it."""
+        first, second, narrow = (multiply(4, 1, start) for start in (0, 4, 8))
+        narrow = narrow.replace("ps0:4", "ps0:1")
+        copy = f"{COPY} wait s0>=1".replace("x4", "x2")
+        assert races([LOAD, first, f"{second} post s0", narrow, copy]) == []
+        found = [("read-after-write", (4, 1)), ("read-after-write", (4, 2))]
+        assert races([LOAD, first, second, f"{narrow} post s0", copy]) == found
+        wide = multiply(4, 1, 12)
+        assert races([LOAD, first, second, f"{narrow} post s0", wide, copy]) == [
+            (code, (5, poster)) for code, (_, poster) in found
+        ]
+
+    @pytest.mark.parametrize("block", quick_first(range(8), 2))
+    def test_what_ends_no_later_than_something_waited_for_behind_it_is_done(
+        self, block: int
+    ) -> None:
+        """When multiplies end is the register engine's word; ports are refused to none of them.
+
+        A vector takes nine cycles to the last column, so that several narrow multiplies behind a
+        wide one end before it.
+        """
+        far = {"hop": (1, 3)}
+        right = Counter[bool]()
+        for seed in range(block * 50, block * 50 + 50):
+            rng = Random(seed)
+            count = rng.randint(2, 6)
+            read = rng.randrange(count)
+            shapes = [(rng.randint(1, 4), rng.randint(1, 2)) for _ in range(count)]
+            made = [multiply(*shape, 8 * n) for n, shape in enumerate(shapes)]
+            posters = rng.sample(range(count), rng.randint(1, 2))
+            lines = [LOAD, *made]
+            for semaphore, poster in enumerate(posters):
+                lines[1 + poster] += f" post s{semaphore}"
+            columns, vectors = shapes[read]
+            source = f"ps0:{columns}+{8 * read}x{vectors}"
+            target = f"sb0:{columns}+128x{vectors}"
+            waits = " ".join(f"s{semaphore}>=1" for semaphore in range(len(posters)))
+            lines.append(f"copy activation source={source} target={target} wait {waits}")
+            ends = ends_of([LOAD, *made], pe_array=far)[1:]
+            is_done = any(read <= n and ends[read] <= ends[n] for n in posters)
+            assert (races(lines, pe_array=far) == []) == is_done, seed
+            right[is_done] += 1
+        assert min(right[True], right[False]) > 5
 
     def test_posts_of_a_narrow_multiply_do_not_stand_for_the_wide_one(self) -> None:
         narrow = "matmul moving=sb0:4+192x1 result=ps0:1+32x1 post s0"

@@ -106,16 +106,19 @@ class Order:
         """Give the known positions of each MatMul also to MatMuls that are done no later.
 
         A position that starts only after MatMul B is done starts after MatMul A is done too, if A
-        stands before B in the queue and its window ends no later than B's. Where multiplies are
-        made side by side, on tiles, nothing follows.
+        stands before B in the queue and its window ends no later than B's, whatever stands between
+        them or behind B. Where multiplies are made side by side, on tiles, nothing follows.
         """
         if self._multiplies is None:
             return
-        members, place = self._multiplies
-        never = np.full((1, self.known.shape[1]), NEVER, np.int32)
-        later = np.minimum.accumulate(self.known[members][::-1], axis=0)[::-1]
-        later = np.concatenate([later, never])
-        self.known[members] = np.minimum(self.known[members], later[place])
+        members, sequences = self._multiplies
+        known = self.known[members]
+        found = known.copy()
+        never = np.full((1, known.shape[1]), NEVER, np.int32)
+        for places, no_sooner in sequences:
+            later = np.minimum.accumulate(known[places][::-1], axis=0)[::-1]
+            np.minimum(found, np.concatenate([later, never])[no_sooner], out=found)
+        self.known[members] = found
 
     def _learn_parts(self) -> None:
         """Note the waits that guarantee some rows, or some partitions, of a MatMul.
@@ -194,13 +197,15 @@ class Order:
 
 
 class _Multiplies(NamedTuple):
-    """All MatMuls in order, and for each the first of them, counted from 0, that ends no sooner.
+    """All MatMuls in the order of their queue, and sequences of them that are done in order.
 
-    int64 [MatMuls]; behind the last one if there is none.
+    members: int64 [MatMuls], the instructions. sequences: for each sequence its MatMuls, counted
+    from 0, and for each of all MatMuls the first of the sequence that stands behind it and is done
+    no sooner: its place in the sequence, behind the last one if there is none.
     """
 
     members: npt.NDArray[np.int64]
-    no_sooner: npt.NDArray[np.int64]
+    sequences: tuple[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]], ...]
 
     @classmethod
     def of(cls, structure: Structure) -> _Multiplies | None:
@@ -210,9 +215,28 @@ class _Multiplies(NamedTuple):
         if structure.has_tiles or not members:
             return None
         ends = np.array([structure.window(index, Post(0))[1] for index in members], np.int64)
-        least = np.minimum.accumulate(ends[::-1])[::-1]
-        place = np.maximum(np.searchsorted(least, ends, "left"), np.arange(len(members)) + 1)
-        return cls(np.array(members, np.int64), place)
+        own = np.arange(len(members))
+        sequences = []
+        for sequence in _ascending(ends.tolist()):
+            places = np.array(sequence, np.int64)
+            behind = np.searchsorted(places, own, "right")
+            sequences.append((places, np.maximum(behind, np.searchsorted(ends[places], ends))))
+        return cls(np.array(members, np.int64), tuple(sequences))
+
+
+def _ascending(ends: Sequence[int]) -> list[list[int]]:
+    """Return as few sequences as can be, of places of numbers that do not descend."""
+    last: list[int] = []  # of each sequence, ascending
+    found: list[list[int]] = []
+    for place, end in enumerate(ends):
+        at = bisect_right(last, end) - 1
+        if at < 0:
+            last.insert(0, end)
+            found.insert(0, [place])
+        else:
+            last[at] = end
+            found[at].append(place)
+    return found
 
 
 def _pairs(known: npt.NDArray[np.int32]) -> list[list[tuple[int, int]]]:
