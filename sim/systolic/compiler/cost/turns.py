@@ -27,6 +27,8 @@ CARRIERS = {"s8": ("bf16", "f16", "f32"), "u8": ("bf16", "f16", "f32"), "u16": (
 2^24."""
 BYTES = "u8"
 """The type as which the bytes of an element are turned, one after another."""
+HARDLY = 1.1
+"""More results are copied out together if each costs less by this factor."""
 HALVES = "u16"
 """The type as which the halves of a 32-bit element are turned, one after another."""
 
@@ -203,6 +205,32 @@ def _drained(chip: Chip, dtype: str, vectors: int) -> int:
     """Return the array's cycles from one copy of so many results to the next."""
     cycles = drain_interval(chip, Options(), dtype, vectors)
     return cycles * chip.period(drain_engine(chip, Options())) // chip.period("pe_array")
+
+
+def turns_copied_together(chip: Chip, options: Options, dtype: str, rows: int, cols: int) -> int:
+    """Return of how many turns of blocks the results are copied out together.
+
+    dtype: what the array turns. A copy has a least time. If that is longer than the array takes for
+    a turn, and copies of more results would cost less for each, it is so few that more hardly gain.
+    """
+    words, period = chip.result_buffer.bank_words, chip.period(drain_engine(chip, options))
+    most = words // rows
+    if options.drain != "block" or most < 2:
+        return 1
+    array = _array_cycles(chip, dtype, rows, cols) * chip.period("pe_array")
+
+    def each(many: int) -> float:
+        return drain_interval(chip, options, dtype, many * rows) * period / many
+
+    enough = max(array, HARDLY * each(most))
+    return next(many for many in range(1, most + 1) if each(many) <= enough)
+
+
+def _array_cycles(chip: Chip, dtype: str, rows: int, cols: int) -> int:
+    """Return the array's cycles from one turn of a block to the next."""
+    array = chip.pe_array
+    vectors = max(rows, min(array.min_vectors, cols))
+    return max(vectors * array.turn_cycles(dtype), load_reads(chip, rows, cols, dtype))
 
 
 def strands_cost(chip: Chip, dims: Sequence[int], ways: int, dtype: str) -> int:

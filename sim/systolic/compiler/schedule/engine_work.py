@@ -78,7 +78,7 @@ class EngineWork:
     ) -> None:
         """Let the engine that is done first with a step do it. wanted: the one that should."""
         work = on_cheapest(self._chip, self._options, step, self._busy, wanted, **fields)
-        self._add(work, reads, writes)
+        self.add(work, reads, writes)
 
     def fill(self, task: Task, out: Matrix, value: float) -> None:
         """Write one value to a part of a result of which no sums are wanted."""
@@ -102,11 +102,15 @@ class EngineWork:
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         sums, region = held
         target, made = self._tiles.make_reach(*out, rows, cols)
+        self.add(self.copy_of_sums(sums, made), (region,), (target.region,), part=part)
+
+    def copy_of_sums(self, sums: Access, made: Access) -> Copy:
+        """Return the copy that takes finished sums out, on the engine that the task names."""
         copy = Copy(engine=self.drain_engine, source=sums, target=made)
         if self.engine not in ("", copy.engine):
             name = cheapest_engine(self._chip, self._options, copy, wanted=self.engine)
             copy = replace(copy, engine=name)
-        self._add(copy, (region,), (target.region,), part=part)
+        return copy
 
     def lane_step(
         self,
@@ -149,7 +153,7 @@ class EngineWork:
                 return
         wanted = self.engine or self._left_to(node, step(engine="", target=made, **fields), made)
         written = on_cheapest(self._chip, self._options, step, busy, wanted, target=made, **fields)
-        self._add(written, regions, wrote)
+        self.add(written, regions, wrote)
 
     def copy_together(self) -> None:
         """Make the copies that `convert` has put off: all of its node, if there is no other node.
@@ -167,7 +171,7 @@ class EngineWork:
             shared = [(copy,) for copy in copies]
         for parts in shared:
             for part in parts if len(parts) > 1 else (self._soonest(parts[0], self._busy),):
-                self._add(part, sources.values(), targets.values())
+                self.add(part, sources.values(), targets.values())
 
     def _left_to(self, node: Node, work: OnEngine, made: Access) -> str:
         """Return the engine that takes sums of images out, as another one goes over them ("": any).
@@ -222,9 +226,9 @@ class EngineWork:
         """Let an engine copy what the next instruction keeps some of to that one's target."""
         (source, read), (target, made) = held, out
         copy = on_cheapest(self._chip, self._options, COPY, busy, source=source, target=target)
-        self._add(copy, (read,), (made,))
+        self.add(copy, (read,), (made,))
 
-    def _add(
+    def add(
         self, work: OnEngine, reads: Iterable[Region], writes: Iterable[Region], *, part: int = 0
     ) -> None:
         """Add an engine's instruction, and note the ticks that the engine is given."""

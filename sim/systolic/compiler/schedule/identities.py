@@ -8,6 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from systolic.compiler.cost.engines import on_cheapest
+from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers, Matrix
@@ -75,6 +76,18 @@ class Identities:
     def most_rows(self, default: int) -> int:
         """Return the most rows that any turn takes; `default` if nothing is turned."""
         return max((self.rows(matrix) for matrix in self.turned()), default=default)
+
+    def most_words(self, default: int) -> int:
+        """Return the most words of results that are copied out together, `default` if none are."""
+        columns = self._chip.pe_array.cols
+        return max(
+            (
+                rows * turns_copied_together(self._chip, self._options, matrix.dtype, rows, cols)
+                for matrix in self.turned()
+                for rows, cols in ((self.rows(matrix), min(matrix.cols, columns)),)
+            ),
+            default=default,
+        )
 
     def make(self, of_sums: Mapping[str, int]) -> None:
         """Place an identity of each type that is turned; if it is not stored, let it be written.

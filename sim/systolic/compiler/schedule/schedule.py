@@ -151,7 +151,7 @@ class _Scheduler:
         self._engines = EngineWork(self._drafts, self._tiles, layers, options)
         words = chip.result_buffer.bank_words
         if all(node.kind != "multiply" for node in layers.nodes):
-            words = min(words, self._identities.most_rows(words))
+            words = min(words, self._identities.most_words(words))
         made_by = self._engines, SumBanks(chip, words), self._identities
         self.products = ProductMaker(self._drafts, self._tiles, layers, *made_by[:2])
         self.pixels = LoadedProductMaker(self._drafts, self._tiles, layers, tiled, made_by)
@@ -195,12 +195,15 @@ class _Scheduler:
         self._identities.make(self.pixels.of_sums())
         self.pixels.make_room()
         for number, task in enumerate(self._tiled.tasks):
+            if number and self._tiled.tasks[number - 1].node != task.node:
+                self.turns.results.finish()
             self._memory.begin(number)
             self._drafts.begin(self._layers.nodes[task.node].layer)
             self._begin_images(number)
             self._task(task)
             self._begun = self._begun or task.kind != "store"
         self._engines.copy_together()
+        self.turns.results.finish()
         self._memory.begin(len(self._tiled.tasks))
         makers = {each.matrix: each.layer for each in self._layers.kept}
         self._gather(kept, (), makers)
@@ -288,6 +291,8 @@ class _Scheduler:
         self._gather(task.reads, task.writes)
         self._engines.begin(task)
         _MAKERS[task.kind](self, task)
+        if any(self._memory.used(tile) for tile in task.writes):
+            self.turns.results.finish()
         for tile in dict.fromkeys((*task.reads, *task.writes)):
             if self._memory.used(tile):
                 self._memory.drop(self._memory.resident[tile])
@@ -388,6 +393,7 @@ class _Scheduler:
         return True
 
     def _evict(self, victim: Resident) -> None:
+        self.turns.results.finish()
         if victim.dirty:
             self.transfers.spill(victim)
         self._evictions += 1

@@ -15,10 +15,11 @@ Sum = tuple[int, int, int, int]
 
 
 class SumBanks:
-    """Gives banks to sums."""
+    """Gives banks to sums. words: the most sums of a partition in one bank."""
 
     def __init__(self, chip: Chip, words: int) -> None:
-        """Begin with all banks free. words: the most sums of a partition in one bank."""
+        """Begin with all banks free."""
+        self.words = words
         self._slots = place_psum(chip, words)
         self._regions: dict[int, Region] = {}
         self._next = 0
