@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
+from random import Random
 
 import pytest
 
+from support.chips import ideal_chip
 from systolic.compiler import compile_graph
-from systolic.compiler.ir.dependencies import Key, Ref
-from systolic.compiler.ir.drafts import Draft
+from systolic.compiler.ir.dependencies import Key, Ref, Region
+from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.config import load_chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, MatMul
@@ -120,3 +122,43 @@ def test_a_post_from_which_others_follow_stays():
     posts = [len(each.posts) for each in made.program.instructions]
     assert [len(each.waits) for each in made.program.instructions] == [0, 0, 0, 1, 1, 1]
     assert posts == [1, 1, 1, 1, 0, 0]
+
+
+BANK_BYTES = 64
+
+
+def in_state(lanes: int, start: int, count: int) -> Access:
+    return Access(Buffer.STATE, "f32", 0, lanes, start, ((1, count),))
+
+
+def sums(lanes: int, bank: int, word: int, count: int) -> Access:
+    start = bank * BANK_BYTES + 4 * word
+    return Access(Buffer.RESULT, "f32", 0, lanes, start, ((1, count),))
+
+
+def multiplied_and_copied(rng: Random) -> list[Draft]:
+    """Return multiplies of any widths, up to four in a bank, which then is copied out."""
+    drafts, banks = Drafts(), [Region(f"psum{bank}") for bank in range(4)]
+    weights, moving, copied = Region("weights"), Region("moving"), Region("copied")
+    drafts.add(LoadWeights(weights=in_state(8, 0, 8)), (weights,), ())
+    for number in range(10):
+        bank, words = number % 4, 0
+        for _ in range(rng.randint(1, 4)):
+            vectors, columns = rng.randint(1, 3), rng.choice([1, 2, 7, 8])
+            result = sums(columns, bank, words, vectors)
+            multiply = MatMul(moving=in_state(8, 1024, vectors), result=result)
+            drafts.add(multiply, (moving,), (banks[bank],))
+            words += vectors
+        target = in_state(8, 2048 + number * BANK_BYTES, words)
+        copy = Copy(engine="activation", source=sums(8, bank, 0, words), target=target)
+        drafts.add(copy, (banks[bank],), (copied,))
+    return drafts.found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_checker_knows_what_multiplies_need_not_post(seed: int) -> None:
+    """A multiply leaves its post to one behind it in the bank; narrower ones come after that."""
+    chip = ideal_chip(8, 8, result_buffer={"banks": 4, "bank_bytes": BANK_BYTES})
+    made = synchronise_drafts("test", multiplied_and_copied(Random(seed)))
+    assert not lint(made.program, chip)
+    assert made.saving.posts < made.saving.asked_posts
