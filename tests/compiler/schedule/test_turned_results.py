@@ -99,3 +99,23 @@ def test_a_narrow_turn_is_done_before_the_wide_ones_that_are_copied_together(row
     multiplies = [each for each in result.program.instructions if isinstance(each, MatMul)]
     posting = [bool(each.posts) for each in multiplies]
     assert posting == [False, True, True] * 5
+
+
+def test_copies_belong_to_the_operation_of_their_turns() -> None:
+    """Five results are fewer than are copied together, and the next operation begins."""
+    builder = GraphBuilder(home="state_buffer")
+    for name, out in (("x", "y"), ("w", "z")):
+        builder.tensor(name, "bf16[5,3,4]")
+        builder.transpose(name, "bf16[5,4,3]", (0, 2, 1), name=out)
+    on = chip(bank_words=32)
+    assert turns_copied_together(on, Options(), "bf16", 3, 4) > 5
+    result = systolic.run(builder.graph(), on, values=False, options=Options(via="pe"))
+    assert drains(result) == [15, 15]
+    assert result.compiled is not None
+    layers = result.compiled.synchronised.layers
+    of_copies = [
+        layer
+        for layer, each in zip(layers, result.program.instructions, strict=True)
+        if isinstance(each, Copy) and each.source.buffer is Buffer.RESULT
+    ]
+    assert of_copies == ["y", "z"]
