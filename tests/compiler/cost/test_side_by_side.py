@@ -97,6 +97,16 @@ def test_short_copies_stay_whole() -> None:
             permuted("s8[4,8,128,64]", (0, 2, 3, 1), "s8[4,128,64,8]"), "ideal_128x128",
             4 * 8 * 64 // 2 + 1, {"activation", "pooling"},
         ),
+        # Three tiles of 16 x 96 words: a tile for each of two engines, and a half of the third.
+        (
+            permuted("s32[16,384,96]", (1, 0, 2), "s32[384,16,96]"), "patent_128x64",
+            3 * 16 * 96 // 2 + 1, {"activation", "pooling"},
+        ),
+        # Source and result take three eighths of each partition, and lie across ends of banks.
+        (
+            permuted("s8[8,128,3072]", (1, 0, 2), "s8[128,8,3072]"), "patent_128x64",
+            8 * 3072 // 4 // 2 + 1, {"activation", "pooling"},
+        ),
         # Elements 31 words apart take vector and scalar two cycles each, so they share a bank;
         # gpsimd alone takes 992 words of two cycles of the array, and its latency: 2,104.
         (

@@ -6,7 +6,8 @@ at all times, of the source and of the target. A copy whose source and target li
 each is cut into parts for that: engine n writes the n-th stretch of the target, and each time reads
 another stretch of the source. Example of two engines: they take (source 0 to target 0) and (1 to
 1), then (1 to 0) and (0 to 1). Engines of less than an access in a cycle can share a stretch. What
-lies across the end of a bank is copied last. Not here: where tiles lie (`place`), and the parts
+lies across the end of a bank, or is left of equal stretches, is copied last, and shared in turn.
+Not here: where tiles lie (`place`), and the parts
 themselves.
 """
 
@@ -46,25 +47,28 @@ def side_by_side(chip: Chip, copy: Copy, least: int | None = None) -> tuple[Copy
     least: a copy of so few cycles of the array stays alone (none: LEAST_CYCLES). So does one of
     which either side lies in one bank.
     """
-    alone = _ticks(chip, copy)
-    least = LEAST_CYCLES if least is None else least
+    return _shared(chip, copy, LEAST_CYCLES if least is None else least)[1]
+
+
+def _shared(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, ...]]:
+    """Return about how many ticks a copy takes, and its parts."""
+    alone, found = _ticks(chip, copy), tuple[Copy, ...]([copy])
     if alone <= least * chip.period("pe_array"):
-        return (copy,)
+        return alone, found
     if any(
         len(_banks(side, chip.state_buffer.bank_bytes)) == 1 for side in (copy.source, copy.target)
     ):
-        return (copy,)
+        return alone, found
     whole = copy_digits(copy)
     if whole is None:
-        return (copy,)
-    found: tuple[Copy, ...] = (copy,)
+        return alone, found
     best = alone / GAIN
     for groups in _groups(lane_copy_engines(chip, copy)):
         sharing = _Sharing(chip, whole, groups)
         for ticks, parts in sharing.ways():
             if ticks < best:
                 best, found = ticks, parts
-    return found
+    return (alone if len(found) == 1 else best), found
 
 
 def keep_apart(chip: Chip, copies: Sequence[Copy]) -> bool:
@@ -139,10 +143,11 @@ class _Sharing:
                     ]
                 )
             last: AtOnce = [(fastest, ((here, span),)) for span in ours.rest]
+            left = [(span,) for span in ours.stretches] if ours.rest else [()]
             last += [
-                (fastest, ((here, span), (there, rest)))
+                (fastest, (*((here, span) for span in some), (there, rest)))
                 for rest in theirs.rest
-                for span in ours.stretches
+                for some in left
             ]
             yield from self._rated(turns, last)
 
@@ -167,17 +172,19 @@ class _Sharing:
         """Yield the parts and their estimate, if each engine has one and the chip does all."""
         if any(len(turn) < sum(map(len, self.groups)) for turn in turns):
             return
-        made = [[self._made(*some) for some in turn] for turn in turns]
-        after = [self._made(*some) for some in last]
-        parts = [part for some in (*made, after) for part in some if part is not None]
-        if len(parts) < sum(map(len, turns)) + len(last):
-            return
-        rounds = [[part for part in some if part is not None] for some in made]
-        ticks = sum(self._together(some) for some in rounds)
-        yield (
-            ticks + sum(_ticks(self.chip, part) for part in parts[-len(last) :] if last),
-            (tuple(parts)),
-        )
+        rounds: list[tuple[Copy, ...]] = []
+        for some in (*turns, *([each] for each in last)):
+            made = [self._made(*each) for each in some]
+            rounds.append(tuple(part for part in made if part is not None))
+            if len(rounds[-1]) < len(some):
+                return
+        ticks = sum(self._together(some) for some in rounds[: len(turns)])
+        parts = [part for some in rounds[: len(turns)] for part in some]
+        for (rest,) in rounds[len(turns) :]:
+            taken, shared = _shared(self.chip, rest, LEAST_CYCLES)
+            ticks += taken
+            parts += shared
+        yield ticks, tuple(parts)
 
     def _made(self, name: str, some: Some) -> Copy | None:
         """Return a part on an engine in its best words; None if the chip cannot do it."""
@@ -210,6 +217,11 @@ class _Sharing:
         edges.append(digit.size)
         whole = [_stretch(*ends) for ends in zip(edges[::2], edges[1::2], strict=True)]
         found = [_Stretches(plain)]
+        each, left = divmod(digit.size, len(shares))
+        if each and left and max(shares) == min(shares):
+            firsts = [0, *(left + n * each for n in range(1, len(shares)))]
+            stretches = tuple(Span(first, each) for first in firsts)
+            found.append(_Stretches(stretches, (Span(each, left),)))
         if all(span.count > 0 for span in whole):
             found.append(_Stretches(tuple(whole), tuple(rest)))
         return [*dict.fromkeys(found)]

@@ -33,7 +33,7 @@ from systolic.workload.options import Options
 
 MOST_INSTRUCTIONS = 3000
 _SHARE = 3
-"""Source and result each take at most this part of a partition."""
+"""Source and result each take at most this part of a partition, if other tensors lie there."""
 
 
 def may_stay_in_lanes(source: Tensor, result: Tensor, options: Options) -> bool:
@@ -145,7 +145,9 @@ def _moved(
     chip = builder.chip
     planner = Planner(chip, builder.options)
     move = _move(*ends)
-    plans = {plan: planner.by_engine(plan).work for plan in _arrangements(planner, move, ends)}
+    alone = len(builder.graph.operations) == 1
+    copied = _arrangements(planner, move, ends, alone=alone)
+    plans = {plan: planner.by_engine(plan).work for plan in copied}
     turned = {plan: planner.by_array(plan).work for plan in _turned(planner, move, ends)}
     plans |= {
         plan: work for plan, work in turned.items() if work < min(plans.values(), default=work + 1)
@@ -187,8 +189,13 @@ def _move(before: _End, after: _End) -> Move:
     return Move.dense(before.shape.element_type, sizes, result)
 
 
-def _arrangements(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iterator[Arrangement]:
-    """Yield arrangements of whole tensors with the same rows before and after, if there is room."""
+def _arrangements(
+    planner: Planner, move: Move, ends: tuple[_End, _End], *, alone: bool
+) -> Iterator[Arrangement]:
+    """Yield arrangements of whole tensors with the same rows before and after, if there is room.
+
+    alone: as of `_fits`.
+    """
     if not planner.can_copy(move.dtype):
         return
     before, after = ends
@@ -198,7 +205,7 @@ def _arrangements(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iter
         if rows not in there or not before.view(first, rows):
             continue
         plan = Arrangement(move, _apart(planner.chip, move, rows), rows, rows)
-        if _is_short(planner, plan) and _fits(planner, plan):
+        if _is_short(planner, plan) and _fits(planner, plan, alone=alone):
             yield plan
 
 
@@ -276,9 +283,16 @@ def _is_short(planner: Planner, plan: Arrangement) -> bool:
     return copies <= MOST_INSTRUCTIONS
 
 
-def _fits(planner: Planner, plan: Arrangement) -> bool:
+def _fits(planner: Planner, plan: Arrangement, *, alone: bool) -> bool:
+    """Return whether source and result have room.
+
+    alone: nothing else lies on the chip, so each may take a half, less a bank to lie across two.
+    """
     chip, p = planner.chip, block_rows(planner.chip)
-    room = chip.state_buffer.bytes_per_partition // _SHARE
+    buffer = chip.state_buffer
+    room = buffer.bytes_per_partition // _SHARE
+    if alone:
+        room = max(room, buffer.bytes_per_partition // 2 - buffer.bank_bytes)
     rows, every = plan.count(plan.rows_in), range(len(plan.move.sizes))
     lanes = [n for n in every if n not in plan.rows_in]
     size = -(-rows // p) * plan.count(lanes) * data_type(plan.move.dtype).size_bytes
