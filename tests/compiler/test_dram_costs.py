@@ -181,3 +181,39 @@ def test_tiles_are_chosen_whose_rows_stay_open():
     builder.tensor("x", "u8[8,77,12,128]{1,2,0,3}")
     builder.transpose("x", "u8[128,77,8,12]", (3, 1, 0, 2), name="y")
     assert systolic.run(builder.graph(), "ddr4_128x128", values=False).cycles < 70_000
+
+
+@pytest.mark.parametrize(
+    ("scope", "cycles", "estimate"), [("bank", 512, 512), ("partition", 256, 256 + 128)]
+)
+def test_queues_that_share_a_tile_take_turns_at_the_port_of_its_bank(scope, cycles, estimate):
+    """2 KiB a queue, 128 bursts of two cycles; where one waits for a bus, about half a burst."""
+    chip = _chip(dma={"latency_cycles": 0}, outstanding=1, hash_channels=False, row_bytes=4096,
+                 activate_cycles=1, precharge_cycles=1)  # fmt: skip
+    buffer = chip.state_buffer.model_copy(update={"port_scope": scope})
+    chip = chip.model_copy(update={"state_buffer": buffer})
+    far = 4 * 4096
+    streams = Streams(Access(Buffer.DRAM, "u8", 0, 1, 0, ((far, 2), (1, 2048))), 2048, 2)
+    copies = [
+        DmaCopy(
+            dma_queue=queue,
+            source=Access(Buffer.DRAM, "u8", 0, 1, queue * far, ((1, 2048),)),
+            target=Access(Buffer.STATE, "u8", queue, 1, 0, ((1, 2048),)),
+        )
+        for queue in range(2)
+    ]
+    ran = simulate(chip, Program("shared", tuple(copies)), values=False).trace.ticks
+    assert ran == pytest.approx(cycles, rel=0.05)
+    assert in_turn_cycles(chip, streams) == pytest.approx(estimate, rel=0.05)
+
+
+def test_tiles_are_chosen_whose_banks_have_ports_of_their_own():
+    """s8[96,64,64]{2,0,1} x s8[96,64,128] took 244,784 cycles on the chip with DDR4.
+
+    Four queues shared each tile, so that one at a time wrote at the port of its bank.
+    """
+    builder = GraphBuilder(home="dram")
+    builder.tensor("x", "s8[96,64,64]{2,0,1}")
+    builder.tensor("w", "s8[96,64,128]")
+    builder.matmul("x", "w", "s32[96,64,128]", name="y")
+    assert systolic.run(builder.graph(), "ddr4_128x128", values=False).cycles < 150_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.cost.dma import (
@@ -13,6 +14,7 @@ from systolic.compiler.cost.dma import (
     run_bytes,
     wastes_bursts,
 )
+from systolic.compiler.cost.dram import Streams, in_turn_cycles
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import batch_groups
 from systolic.compiler.ir.chip_tiles import block_rows
@@ -64,9 +66,8 @@ def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Besi
     """
     held, turned = views
     copies = -(-math.prod(shape.dims[d] for d in held[-2]) // block_rows(chip))
-    every = load_cost(chip, shape, held) // chip.dma.useful_queues + copies * dma_latency_cycles(
-        chip
-    )
+    queues = chip.dma.useful_queues
+    every = _moving(chip, shape, held, queues) // queues + copies * dma_latency_cycles(chip)
     dims = [math.prod(shape.dims[d] for d in group) for group in turned]
     first = _in_array_cycles(chip, every) + turn_cost(chip, dims, shape.element_type)
     others = _in_array_cycles(chip, beside.queue_cycles // chip.dma.useful_queues)
@@ -104,27 +105,66 @@ def apart_cost(chip: Chip, shape: Shape, axes: Axes, beside: Beside) -> int:
 def queue_cycles(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:
     """Return about how many cycles of all queues together the tiles of groups take."""
     found = batch_groups(shape, axes, groups)
-    copies = groups * _tall(chip, shape, axes) * sharing_queues(chip, shape, axes, groups)
-    return _of_all_queues(chip, found.shape, found.tiles, copies)
+    shared = sharing_queues(chip, shape, axes, groups)
+    copies = groups * _tall(chip, shape, axes) * shared
+    return _of_all_queues(chip, found.shape, found.tiles, copies, shared)
 
 
 def apart_queue_cycles(chip: Chip, shape: Shape, axes: Axes) -> int:
     """Return about how many cycles of all queues together the matrices take one by one."""
     copies = math.prod(shape.dims[d] for group in axes[:-2] for d in group)
-    return _of_all_queues(chip, shape, axes, copies * _tall(chip, shape, axes))
+    return _of_all_queues(chip, shape, axes, copies * _tall(chip, shape, axes), 1)
 
 
-def _of_all_queues(chip: Chip, shape: Shape, axes: Axes, copies: int) -> int:
+def _of_all_queues(chip: Chip, shape: Shape, axes: Axes, copies: int, shared: int) -> int:
     """Return about how many cycles of all queues together a tensor takes in so many copies.
+
+    shared: how many queues have a part of each tile.
 
     What keeps the channels of DRAM busy keeps every queue waiting, so it counts once for each. It
     counts where runs leave half of the bursts' bytes unused: elsewhere all ways take as many
     bursts, and only what a queue takes alone tells them apart.
     """
-    alone = load_cost(chip, shape, axes) + copies * dma_latency_cycles(chip)
+    alone = _moving(chip, shape, axes, shared) + copies * dma_latency_cycles(chip)
     if not wastes_bursts(chip, shape, axes):
         return alone
     return max(alone, bus_cost(chip, shape, axes) * chip.dma.useful_queues)
+
+
+def _moving(chip: Chip, shape: Shape, axes: Axes, shared: int) -> int:
+    """Return the cycles of all queues together for a tensor's tiles, latencies apart.
+
+    With one burst in hand, queues close rows of DRAM for one another: which ones depends on where
+    the tiles lie that they move at the same time. shared: how many have a part of each tile.
+    """
+    parts = chip.dram.organisation
+    if parts is None or parts.outstanding > 1:
+        return load_cost(chip, shape, axes)
+    *batch, all_rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+    rows, size = min(all_rows, block_rows(chip)), shape.dtype.itemsize
+    tensor, matrices = DramTensor(shape, 0, axes), math.prod(batch)
+    beside = range(1, min(matrices, max(1, chip.dma.useful_queues // shared)))
+    cycles = 0.0
+    first = list(tensor.rectangles((0,) * len(batch), (0, 0), (rows, cols)))
+    starts = [
+        next(iter(tensor.rectangles(_index(n, batch), (0, 0), (1, 1)))).access.start
+        for n in beside
+    ]
+    for part in first:
+        step, run = part.access.pattern[-1]
+        length = (min(run, part.cols.count) if step == 1 else 1) * size
+        others = tuple(start - first[0].access.start for start in starts)
+        cycles += in_turn_cycles(chip, Streams(part.access, length, shared, others))
+    return round(cycles * shared * matrices * all_rows / rows)
+
+
+def _index(number: int, dims: Sequence[int]) -> tuple[int, ...]:
+    """Return the index of a matrix in a batch."""
+    found = []
+    for size in reversed(dims):
+        number, at = divmod(number, size)
+        found.append(at)
+    return tuple(reversed(found))
 
 
 def sharing_queues(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from systolic.hw.formulas.dram import DramAddress, place
+from systolic.hw.formulas.dram import DramAddress, dram_rate, place
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.isa import Access
 
@@ -121,12 +121,16 @@ def in_turn_cycles(chip: Chip, streams: Streams) -> float:
 
     All of them move burst after burst, in step. A burst opens its row if another one was used in
     that bank before, by whatever queue. Then no queue, no channel and no bank is done sooner than
-    with what it has to do.
+    with what it has to do. Nor is the port of the tile's bank on the chip, if it serves one
+    partition at a time: then queues that share a tile take turns.
     """
     parts = chip.dram.organisation
     assert parts is not None
     _, burst_cycles = chip.burst_cycles()
-    return _in_turn(_Dram(parts, chip.dram.size_bytes, burst_cycles), streams)
+    found = _in_turn(_Dram(parts, chip.dram.size_bytes, burst_cycles), streams)
+    if streams.shares > 1 and not chip.state_buffer.is_split:
+        found = max(found, streams.access.size_bytes / dram_rate(chip, 1))
+    return found
 
 
 @lru_cache(maxsize=4096)
