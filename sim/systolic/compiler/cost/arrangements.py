@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from systolic.compiler.cost.dma import (
     beside_cycles,
     bundle_cycles,
+    queues_of_tile,
     run_bytes,
     shares_help,
     transpose_cycles,
@@ -218,7 +219,9 @@ class Planner:
         """Return how many queues together move a tile: one, if there are tiles for all of them."""
         tiles = self.tiles(plan)
         queues = moving_queues(self.chip, tiles)
-        return 1 if tiles > 2 * queues else queues
+        run = max(plan.run_in(plan.cols_in), plan.run_out(plan.cols_out))
+        size = run * data_type(plan.move.dtype).size_bytes
+        return 1 if tiles > 2 * queues else min(queues, queues_of_tile(self.chip, size))
 
     def least_ticks(self, plan: Arrangement) -> int:
         """Return a lower limit of the arrangement's estimates, found quickly."""

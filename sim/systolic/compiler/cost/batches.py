@@ -11,6 +11,8 @@ from systolic.compiler.cost.dma import (
     bus_cost,
     load_cost,
     lone_cycles,
+    longest_run_bytes,
+    queues_of_tile,
     run_bytes,
     wastes_bursts,
 )
@@ -66,7 +68,7 @@ def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Besi
     """
     held, turned = views
     copies = -(-math.prod(shape.dims[d] for d in held[-2]) // block_rows(chip))
-    queues = chip.dma.useful_queues
+    queues = queues_of_tile(chip, longest_run_bytes(shape, held))
     every = _moving(chip, shape, held, queues) // queues + copies * dma_latency_cycles(chip)
     dims = [math.prod(shape.dims[d] for d in group) for group in turned]
     first = _in_array_cycles(chip, every) + turn_cost(chip, dims, shape.element_type)
@@ -77,11 +79,11 @@ def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Besi
 def covered_cost(chip: Chip, rows: CoveredRows) -> int:
     """Return about how many of the array's cycles it takes to bring rows with their gaps.
 
-    All queues share each tile. Of an access with more steps than an instruction can name each part
-    is a copy, with a latency of its own.
+    As many queues share each tile as may. Of an access with more steps than an instruction can name
+    each part is a copy, with a latency of its own.
     """
     tall, wide = rows.dims
-    p, queues = block_rows(chip), chip.dma.useful_queues
+    p, queues = block_rows(chip), queues_of_tile(chip, longest_run_bytes(rows, ((0,), (1,))))
     tensor = DramTensor(rows, 0, ((0,), (1,)))
     some = min(tall, SAMPLE[0])
     cycles = 0
@@ -147,8 +149,7 @@ def _moving(chip: Chip, shape: Shape, axes: Axes, shared: int) -> int:
     cycles = 0.0
     first = list(tensor.rectangles((0,) * len(batch), (0, 0), (rows, cols)))
     starts = [
-        next(iter(tensor.rectangles(_index(n, batch), (0, 0), (1, 1)))).access.start
-        for n in beside
+        next(iter(tensor.rectangles(_index(n, batch), (0, 0), (1, 1)))).access.start for n in beside
     ]
     for part in first:
         step, run = part.access.pattern[-1]
@@ -172,10 +173,12 @@ def sharing_queues(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:
 
     All share the tile of a single group; one moves a tile if there are enough for all queues.
     """
+    found = batch_groups(shape, axes, groups)
+    most = queues_of_tile(chip, longest_run_bytes(found.shape, found.tiles))
     if groups == 1:
-        return chip.dma.useful_queues
+        return most
     half = max(1, chip.dma.useful_queues // 2)
-    return 1 if groups * _tall(chip, shape, axes) > half else half
+    return 1 if groups * _tall(chip, shape, axes) > half else min(half, most)
 
 
 def _tall(chip: Chip, shape: Shape, axes: Axes) -> int:

@@ -368,6 +368,19 @@ def shares_help(chip: Chip) -> bool:
     return dram_rate(chip, 2) >= 2 * dram_rate(chip, 1)
 
 
+def queues_of_tile(chip: Chip, run_bytes: int) -> int:
+    """Return how many queues may share a tile: all, or one where they would only take turns.
+
+    That is so where one queue is as fast as DRAM, and the port of the tile's bank serves one queue
+    at a time: a second one keeps banks and buses of DRAM while it is refused, so both are slower.
+    With runs of less than a burst no queue is as fast.
+    """
+    parts = chip.dram.organisation
+    if parts is None or chip.state_buffer.is_split or shares_help(chip):
+        return chip.dma.useful_queues
+    return chip.dma.useful_queues if run_bytes < parts.burst_bytes else 1
+
+
 def bus_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
     """Return about how many DMA cycles DRAM's channels take for a tensor that is seen as `axes`.
 
@@ -390,8 +403,12 @@ def wastes_bursts(chip: Chip, shape: ShapeInDram, axes: Axes) -> bool:
     parts = chip.dram.organisation
     if parts is None:
         return False
+    return longest_run_bytes(shape, axes) * 2 <= parts.burst_bytes
+
+
+def longest_run_bytes(shape: ShapeInDram, axes: Axes) -> int:
+    """Return the bytes of the longest run of a row's first columns in DRAM, seen as `axes`."""
     dims = [math.prod(shape.dims[d] for d in group) for group in axes]
     cols = min(dims[-1], SAMPLE[1])
     ends = DramTensor(shape, 0, axes).rectangles((0,) * (len(dims) - 2), (0, 0), (1, cols))
-    runs = [min(run_bytes(end.access), end.cols.count * shape.dtype.itemsize) for end in ends]
-    return max(runs) * 2 <= parts.burst_bytes
+    return max(min(run_bytes(end.access), end.cols.count * shape.dtype.itemsize) for end in ends)

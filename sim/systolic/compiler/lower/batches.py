@@ -23,7 +23,7 @@ from systolic.compiler.cost.batches import (
     queue_cycles,
     sharing_queues,
 )
-from systolic.compiler.cost.dma import wastes_bursts
+from systolic.compiler.cost.dma import longest_run_bytes, queues_of_tile, wastes_bursts
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
 from systolic.compiler.ir.change_of_view import Spread
@@ -158,7 +158,7 @@ class Batches:
             before.held,
             tensor,
             dram=builder.dram.of(tensor),
-            shared=builder.chip.dma.useful_queues,
+            shared=queues_of_tile(builder.chip, longest_run_bytes(shape, before.held)),
             height=block_rows(builder.chip),
         )
         made = builder.place_matrix(
@@ -249,7 +249,7 @@ class Batches:
             held_as,
             tensor,
             dram=place,
-            shared=builder.chip.dma.useful_queues,
+            shared=queues_of_tile(builder.chip, longest_run_bytes(rows, held_as)),
             height=block_rows(builder.chip),
         )
         window = CoveredWindow(held.name, rows, Spread(rows.shape.dims, covering.axes))
