@@ -368,17 +368,18 @@ def shares_help(chip: Chip) -> bool:
     return dram_rate(chip, 2) >= 2 * dram_rate(chip, 1)
 
 
-def queues_of_tile(chip: Chip, run_bytes: int) -> int:
+def queues_of_tile(chip: Chip, run_bytes: int | None = None) -> int:
     """Return how many queues may share a tile: all, or one where they would only take turns.
 
     That is so where one queue is as fast as DRAM, and the port of the tile's bank serves one queue
     at a time: a second one keeps banks and buses of DRAM while it is refused, so both are slower.
-    With runs of less than a burst no queue is as fast.
+    With runs of less than a burst no queue is as fast. run_bytes: of the runs (none: long ones).
     """
     parts = chip.dram.organisation
     if parts is None or chip.state_buffer.is_split or shares_help(chip):
         return chip.dma.useful_queues
-    return chip.dma.useful_queues if run_bytes < parts.burst_bytes else 1
+    short = run_bytes is not None and run_bytes < parts.burst_bytes
+    return chip.dma.useful_queues if short else 1
 
 
 def bus_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:

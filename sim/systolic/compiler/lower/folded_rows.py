@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+from systolic.compiler.cost.dma import queues_of_tile
 from systolic.compiler.cost.folded_rows import (
     NOTHING,
     Coming,
@@ -176,7 +177,7 @@ class FoldedRows:
             found = batch_groups(shape, seen, 1)
             cycles = run_cycles(self._chip, found.shape, found.tiles)
             for count in group_counts(shape, seen):
-                share, once = (queues, True) if count == 1 else (1, False)
+                share, once = (queues_of_tile(self._chip), True) if count == 1 else (1, False)
                 yield in_pieces(
                     self._chip, cycles, count * tall, share, turn_cycles=turn, at_once=once
                 )
@@ -243,7 +244,7 @@ class FoldedRows:
         return group_counts(shape, axes)
 
     def _shares(self) -> list[int]:
-        queues = self._chip.dma.useful_queues
+        queues = queues_of_tile(self._chip)
         return [*dict.fromkeys((queues, max(1, queues // 2), 1))]
 
     def _turns_fit(self, shape: Shape, K: int, cut: tuple[int, int, int]) -> bool:

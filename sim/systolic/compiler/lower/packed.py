@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from systolic.compiler.cost.dma import queues_of_tile
 from systolic.compiler.ir.carried import (
     NARROW_BITS,
     carrier_shape,
@@ -241,7 +242,7 @@ def _unpack_in_dram(builder: LayerBuilder, packed: PackedTensor, *, background: 
 
 def _tiles(builder: LayerBuilder, shape: Shape, tensor: str, dram: str) -> Matrix:
     tiles, rows, _ = shape.dims
-    queues = builder.chip.dma.useful_queues
+    queues = queues_of_tile(builder.chip)
     shared = queues if tiles < queues else 1
     return builder.place_matrix(shape, AXES, tensor, dram=dram, shared=shared, height=rows)
 
