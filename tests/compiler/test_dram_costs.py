@@ -11,14 +11,16 @@ import pytest
 import systolic
 from support.chips import TYPES, ideal_chip
 from systolic.compiler import compile_graph
-from systolic.compiler.cost.dma import copy_time
+from systolic.compiler.cost.dma import copy_time, queues_of_tile
 from systolic.compiler.cost.dram import Streams, in_turn_cycles
 from systolic.compiler.cost.pace import estimated_ticks
+from systolic.config import load_chip
 from systolic.hw.formulas.dram import place
 from systolic.hw.spec import ADDRESS_FIELDS, DramOrganisation
 from systolic.isa import Access, Buffer, DmaCopy, Program
 from systolic.machine import simulate
 from systolic.machine.register.dram.address import AddressMap
+from systolic.shipped import CHIPS
 from systolic.workload import GraphBuilder
 from systolic.workload.options import Options
 
@@ -217,3 +219,53 @@ def test_tiles_are_chosen_whose_banks_have_ports_of_their_own():
     builder.tensor("w", "s8[96,64,128]")
     builder.matmul("x", "w", "s32[96,64,128]", name="y")
     assert systolic.run(builder.graph(), "ddr4_128x128", values=False).cycles < 150_000
+
+
+SHARED_CHIPS = {
+    "lpddr5_6400_128x128": 1, "ddr4_2400_128x128": 1, "hbm2e_128x128": 1, "hbm3_128x128": 1,
+    "ddr4_128x128": 4, "multi_clock_128x128": 2, "ideal_128x128": 4, "patent_128x64": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "queues"), SHARED_CHIPS.items())
+def test_queues_share_a_tile_where_the_machine_gains_by_it(name, queues):
+    """48 rows of 2,364 floats, whose ends lie within bursts: by one queue, or half by each of two.
+
+    The port of the tile's bank decides, unless two queues bring more than one at the same time, or
+    each waits for its descriptors and rows.
+    """
+    chip = load_chip(CHIPS / f"{name}.toml")
+    assert queues_of_tile(chip) == queues
+
+    def cycles(ways: int) -> int:
+        rows, wide = 48 // ways, 2364
+        copies = [
+            DmaCopy(
+                dma_queue=queue,
+                source=Access(Buffer.DRAM, "f32", 0, 1, queue * rows * wide * 4,
+                              ((wide, rows), (1, wide))),
+                target=Access(Buffer.STATE, "f32", queue * rows, rows, 0, ((1, wide),)),
+            )
+            for queue in range(ways)
+        ]  # fmt: skip
+        return simulate(chip, Program("tile", tuple(copies)), values=False).trace.cycles()
+
+    if queues == 1:
+        assert cycles(2) > 1.4 * cycles(1)
+    else:
+        assert cycles(2) < 1.1 * cycles(1)
+
+
+def test_short_runs_are_shared_by_all_queues():
+    chip = load_chip(CHIPS / "hbm3_128x128.toml")
+    assert queues_of_tile(chip, 8) == 4
+    assert queues_of_tile(chip, 64) == 1
+
+
+def test_no_two_queues_wait_at_the_port_of_one_bank():
+    """s8[8,128,197] x s8[8,197,128] to s32[8,128,128]{1,0,2} took 39,400 cycles with LPDDR5."""
+    builder = GraphBuilder(home="dram")
+    builder.tensor("x", "s8[8,128,197]")
+    builder.tensor("w", "s8[8,197,128]")
+    builder.matmul("x", "w", "s32[8,128,128]{1,0,2}", name="y")
+    assert systolic.run(builder.graph(), "lpddr5_6400_128x128", values=False).cycles < 27_000
