@@ -99,6 +99,9 @@ class ChangeOfView:
 
     given: the pieces, if both sides are one tile and they are known (none: they are looked for).
     sent: DMA copies all of them, also those that an engine could. engine: this one copies all.
+    ports: for each piece the number of the port at which engines copy one after another, while
+    other moves are made at other ports (none: engines need not wait for one another). in_part:
+    other nodes make the rest of the target.
     """
 
     source: Seen
@@ -106,6 +109,8 @@ class ChangeOfView:
     given: tuple[Piece, ...] = ()
     sent: bool = False
     engine: str | None = None
+    ports: tuple[int, ...] = ()
+    in_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)

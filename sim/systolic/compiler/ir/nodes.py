@@ -69,7 +69,8 @@ class Matrix:
     another matrix, if it has no tiles of its own. shared: how many queues together move each of its
     tiles (0: as the schedule finds best). repeats: its only row of tiles stands for every row of
     tiles of a result. picked: of a matrix from DRAM, the row of the place for each of its rows
-    (none: the same).
+    (none: the same). bank: where its tiles rather lie, so that units that work at the same time
+    have ports of their own (None: as its use says).
     """
 
     name: str
@@ -90,6 +91,7 @@ class Matrix:
     shared: int = 0
     repeats: bool = False
     picked: tuple[int, ...] = ()
+    bank: int | None = None
 
     @property
     def holder(self) -> str:
@@ -165,7 +167,7 @@ class Node:
     of one place in DRAM to another, `origin` to `dram`; with `axes`, the elements of a place of the
     same dimensions, which are gone through in that order. store: to the DRAM tensor `dram`, seen as
     the input's axes (or `axes`). Inputs of a step that have one row of tiles, one column or one
-    matrix broadcast.
+    matrix broadcast. engine: that copies out what a turn makes ("": as the schedule finds best).
     """
 
     kind: NodeKind
@@ -185,6 +187,7 @@ class Node:
     background: bool = False
     reduced: str = ""
     fold: int = 1
+    engine: str = ""
 
     @property
     def made(self) -> tuple[str, ...]:

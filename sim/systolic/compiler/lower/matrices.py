@@ -485,6 +485,7 @@ class Matrices:
         pooled: PooledPixels | None = None,
         diagonal: Diagonal | None = None,
         fold: int = 1,
+        engine: str = "",
     ) -> None:
         """Add a node to the operation that was begun last, or to `layer`."""
         names = tuple(m.name for m in inputs)
@@ -500,6 +501,7 @@ class Matrices:
                 pooled=pooled,
                 diagonal=diagonal,
                 fold=fold,
+                engine=engine,
             )
         )
 

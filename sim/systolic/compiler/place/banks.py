@@ -65,9 +65,19 @@ class BanksByRole:
         self._besides = _besides(layers)
         self._bank_bytes = chip.state_buffer.bank_bytes
         self._bytes = chip.state_buffer.bytes_per_partition
+        self._given = {m.name: m.bank for m in layers.matrices if m.bank is not None}
+        self._written = {m.name for m in layers.matrices if m.source == "node"}
+
+    @property
+    def are_given(self) -> bool:
+        """Whether some matrices have banks of their own."""
+        return bool(self._given)
 
     def wish_of(self, matrix: str) -> Wish:
         """Return the wish for the place of a matrix's next tile."""
+        if matrix in self._given:
+            bank = self._given[matrix] % (self._bytes // self._bank_bytes)
+            return Wish("low", Ring(bank, 1, self._bank_bytes))
         if matrix in self._of_lanes and "stationary" in self._rings:
             return Wish("low", self._rings["stationary"])
         if (apart := self._apart.get(matrix)) in self._rings:
@@ -100,12 +110,16 @@ class BanksByRole:
         free = [bank for bank in ranges if bank.first // self._bank_bytes not in taken]
         return replace(wish, ranges=tuple(free)) if free else wish
 
-    def across(self, wish: Wish, size: int) -> Wish:
-        """Return a wish for so many bytes of which half lie before the end of a bank.
+    def across(self, matrix: str, wish: Wish, size: int) -> Wish:
+        """Return a wish for so many bytes of a matrix of which half lie before the end of a bank.
 
-        If no such bytes are free, the wish stays as it is.
+        If no such bytes are free, the wish stays as it is. Beside matrices whose banks are given,
+        from the first on, these lie in the last ones; but what is read keeps out of the very last
+        one, where an identity is read too.
         """
-        ends = range(self._bank_bytes, self._bytes, self._bank_bytes)
+        ends = [*range(self._bank_bytes, self._bytes, self._bank_bytes)]
+        if self.are_given:
+            ends = ends[::-1] if matrix in self._written else [*ends[-2::-1], ends[-1]]
         first = (end - size // 2 // ALIGNMENT * ALIGNMENT for end in ends)
         halves = [
             Interval(start, start + size) for start in first if 0 <= start <= self._bytes - size

@@ -15,7 +15,7 @@ from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
-from systolic.compiler.ir.windows import PartWindow
+from systolic.compiler.ir.windows import PartWindow, WordWindow
 from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.residency import Residency, Resident
@@ -129,7 +129,11 @@ class OnChip:
         of a bank before them, those of more than a bank have none.
         """
         alone = [matrix for matrix in self.matrices.values() if matrix.window is None]
-        if not self.shares_copies or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
+        if self.banks.are_given:
+            alone = [matrix for matrix in alone if matrix.width is not None]
+        elif not self.shares_copies:
+            return frozenset()
+        if whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
             return frozenset()
         if any(m.width is None and self._blocks[m.name].count > 1 for m in alone):
             return frozenset()
@@ -177,7 +181,7 @@ class OnChip:
             return Wish("high", [Interval(min(clear, size), size)])
         wish, besides = self.banks.wish_of(tile.matrix), self.banks.besides(tile.matrix)
         if tile.matrix in self._across:
-            return self.banks.across(wish, in_words(self.size_bytes(tile)))
+            return self.banks.across(tile.matrix, wish, in_words(self.size_bytes(tile)))
         if not besides:
             return wish
         size = self.chip.state_buffer.bank_bytes
@@ -367,7 +371,7 @@ class OnChip:
         if wish is None:
             wish = self.banks.wish_of_all(matrix.name)
             if matrix.name in self._across:
-                wish = self.banks.across(wish, in_words(size))
+                wish = self.banks.across(matrix.name, wish, in_words(size))
         if matrix.byte is not None:
             wish = Wish("low", [Interval(matrix.byte, matrix.byte + in_words(size))], only=True)
         found = self.memory.fix(starts, size, wish, forever=matrix.keep)
@@ -427,7 +431,7 @@ class OnChip:
         (columns,) = matrix.window.segments(number, rows.first, cols)
         first = self.part(place, Span(row % p, rows.count), Span(columns.base % q, 1))
         found = replace(first, pattern=columns.pairs)
-        if isinstance(matrix.window, PartWindow):
+        if isinstance(matrix.window, PartWindow | WordWindow):
             found = matrix.window.of(found)
         return place, found
 

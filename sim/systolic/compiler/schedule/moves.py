@@ -24,6 +24,7 @@ from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.cost.side_by_side import keep_apart, side_by_side
 from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
+from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import MatrixTile, Task
@@ -55,6 +56,7 @@ class MoveMaker:
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._transfers = layers.nodes, transfers
         self._busy = busy
+        self._ports: dict[int, tuple[str, Region]] = {}
 
     def move(self, task: Task) -> None:
         """Copy the elements that one tile has of another."""
@@ -63,7 +65,7 @@ class MoveMaker:
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
         shared = self._tiles.shares_copies and not self._options.drain_engine
         rounds, whole = list[tuple[Copy, ...]](), list[tuple[Copy, ...]]()
-        for piece in self._pieces(change, source.tile, target.tile):
+        for number, piece in enumerate(self._pieces(change, source.tile, target.tile)):
             out_of, into = self._source(source, piece), self._target(target, piece)
             engine = None if change.sent else self._engine(change, piece, out_of.dtype)
             copy = Copy(engine=engine or "", source=out_of, target=into)
@@ -72,6 +74,10 @@ class MoveMaker:
                 continue
             copy = in_best_words(self._tiles.chip, copy)
             least = LEAST_SHARED if change.engine else None
+            if change.ports:
+                targets = target.region, self._at_port(change.ports[number], engine)
+                self._drafts.add(copy, (source.region,), targets)
+                continue
             parts = side_by_side(self._tiles.chip, copy, least) if shared else (copy,)
             if change.engine:
                 rounds.append(parts)
@@ -92,6 +98,14 @@ class MoveMaker:
                     part, (source.region,), (target.region,), leads=not follows, follows=follows
                 )
                 begun.add(part.engine)
+
+    def _at_port(self, port: int, engine: str) -> Region:
+        """Return what stands for a port, at which an engine begins when the other one is done."""
+        last, region = self._ports.get(port, (engine, Region(f"port{port}")))
+        if last != engine:
+            region.end_phase()
+        self._ports[port] = engine, region
+        return region
 
     def _engine(self, change: ChangeOfView, piece: Piece, dtype: str) -> str | None:
         """Return the engine that copies a piece: of pieces that are given the fastest one.

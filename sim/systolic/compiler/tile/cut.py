@@ -167,7 +167,9 @@ class _Cutter:
                 self._tiles.holding(out, tile.number, c.first, r.first) for c in cols for r in rows
             )
             read = self._tiles.holding(source, tile.number, row.first, col.first)
-            yield Task("turn", number, (read,), tuple(writes), tile.number, rows, cols)
+            yield Task(
+                "turn", number, (read,), tuple(writes), tile.number, rows, cols, engine=node.engine
+            )
 
     def cut_bounce(self, number: int, node: Node) -> None:
         """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""

@@ -23,7 +23,7 @@ from systolic.compiler.ir.nodes import (
     spread_place,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
-from systolic.compiler.ir.windows import DigitWindow, PartWindow, StridedWindow
+from systolic.compiler.ir.windows import DigitWindow, PartWindow, StridedWindow, WordWindow
 from systolic.compiler.tile.stored_places import StoredPlaces
 from systolic.spans import Span
 
@@ -113,7 +113,7 @@ class _Verifier:
             (Span(window.row(0), m.rows), window.columns(number, 0, Span(0, m.cols)))
             for m in self._matrices.values()
             if m.holder == name and (window := _spaced(m)) is not None
-            for number in range(m.matrices if isinstance(window, DigitWindow) else 1)
+            for number in range(1 if isinstance(window, StridedWindow) else m.matrices)
         ]
         found = np.full_like(self._written[name], not within)
         if (diagonal := self._diagonals.get(name)) is not None:
@@ -303,7 +303,8 @@ class _Verifier:
         target = self._written[written.matrix][written.number]
         window = target[rows.first : rows.stop, cols.first : cols.stop]
         self._require_fresh(written.matrix, bool(window[here].any()))
-        window[here | (logical < 0)] = True  # nothing is written to padding
+        padding = (logical < 0) & (not node.change.in_part)
+        window[here | padding] = True  # nothing is written to padding
 
     def gather(self, task: Task, node: Node) -> None:
         """Check the elements that the tile it writes has of a part, and of the tile it reads."""
@@ -425,10 +426,10 @@ class _Verifier:
         return BrokenPassError("tile", f"{self._where}: {message}")
 
 
-def _spaced(matrix: Matrix) -> StridedWindow | DigitWindow | None:
+def _spaced(matrix: Matrix) -> StridedWindow | DigitWindow | WordWindow | None:
     """Return where a matrix lies in a holder that has padding beside it; None if it lies else."""
     window = matrix.window.within if isinstance(matrix.window, PartWindow) else matrix.window
-    return window if isinstance(window, StridedWindow | DigitWindow) else None
+    return window if isinstance(window, StridedWindow | DigitWindow | WordWindow) else None
 
 
 def _needed_rows(node: Node, stationary: Matrix, task: Task) -> Sequence[int]:
