@@ -48,6 +48,7 @@ from systolic.compiler.lower.digit_moves import (
 )
 from systolic.compiler.lower.lane_rounds import rounds as rounds_of
 from systolic.compiler.lower.lane_rounds import rounds_choices
+from systolic.compiler.lower.word_relays import cheapest_word_relay, emit_word_relay
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
@@ -117,10 +118,31 @@ def relayed(
     relay = cheapest_relay(builder, names, permutation, others)
     if relay is not None and copied and relay.in_rounds and relay.cycles > others * COPIED:
         relay = cheapest_relay(builder, names, permutation, others, rounds=False)
+    least = min(others, relay.cycles) if relay is not None else others
+    places = _places(builder, names)
+    words = cheapest_word_relay(builder, names[0], places, permutation, least)
+    if words is not None and words.plan.cycles * FEWER <= least:
+        emit_word_relay(builder, names, words)
+        return True
     if relay is None or relay.cycles * FEWER > others:
         return False
     emit_relay(builder, names, relay)
     return True
+
+
+def _places(builder: LayerBuilder, names: tuple[str, str]) -> list[tuple[ChipPlaces, ChipPlaces]]:
+    """Return the places between which a relay may go; none if the options leave no choice."""
+    options, chip = builder.options, builder.chip
+    source, result = (builder.graph.tensor(name) for name in names)
+    if options.via or options.block or options.tile_columns or source.partition or result.partition:
+        return []
+    if whole_banks(chip):
+        return []
+    return [
+        (start, stop)
+        for start in places_at_home(chip, source)
+        for stop in places_at_home(chip, result)
+    ]
 
 
 def in_all_lanes(builder: LayerBuilder, tensor: str) -> float:
@@ -165,18 +187,9 @@ def cheapest_relay(
     rounds. names: of source and result. permutation: axis i of the result is axis permutation[i] of
     the source; None: a reshape.
     """
-    graph, chip, options = builder.graph, builder.chip, builder.options
-    source, result = (graph.tensor(name) for name in names)
-    if options.via or options.block or options.tile_columns or source.partition or result.partition:
-        return None
-    if whole_banks(chip):
-        return None
-    planner = RelayPlanner(chip, options, source.shape.element_type, rounds)
-    places = [
-        (start, stop)
-        for start in places_at_home(chip, source)
-        for stop in places_at_home(chip, result)
-    ]
+    places = _places(builder, names)
+    dtype = builder.graph.shape(names[0]).element_type
+    planner = RelayPlanner(builder.chip, builder.options, dtype, rounds)
     found = [*planner.relays(places, permutation, others)]
     found += planner.in_rounds(places, permutation, others) if rounds else ()
     return min(found, key=lambda relay: relay.cycles, default=None)
