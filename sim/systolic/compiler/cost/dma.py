@@ -373,10 +373,15 @@ def queues_of_tile(chip: Chip, run_bytes: int | None = None) -> int:
 
     That is so where one queue is as fast as DRAM, and the port of the tile's bank serves one queue
     at a time: a second one keeps banks and buses of DRAM while it is refused, so both are slower.
-    With runs of less than a burst no queue is as fast. run_bytes: of the runs (none: long ones).
+    With runs of less than a burst no queue is as fast. Where copies are spread, a queue with a part
+    of the partitions has a part of the engines. run_bytes: of the runs (none: long ones).
     """
     parts = chip.dram.organisation
-    if parts is None or chip.state_buffer.is_split or shares_help(chip):
+    if chip.state_buffer.is_split:
+        return chip.dma.useful_queues
+    if chip.dma.is_spread:
+        return 1
+    if parts is None or shares_help(chip):
         return chip.dma.useful_queues
     short = run_bytes is not None and run_bytes < parts.burst_bytes
     return chip.dma.useful_queues if short else 1
