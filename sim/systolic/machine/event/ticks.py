@@ -16,20 +16,21 @@ DECIDE, SETTLED = 2, 3
 
 
 class TickEnvironment(simpy.Environment):
-    """A simpy environment whose time is counted in whole ticks."""
+    """A simpy environment whose time is counted in whole ticks.
 
-    @property
-    def tick(self) -> int:
-        """Return the present tick."""
-        tick: int = self._now  # type: ignore[assignment]  # only ever whole numbers are added
-        return tick
+    tick: the present one.
+    """
+
+    __slots__ = ("tick",)
+
+    tick: int
 
     def skip_to(self, tick: int) -> bool:
         """Go on to a tick at once if nothing comes until it is over; return whether that is so."""
         if self.peek() <= tick:
             return False
-        assert tick > self._now, "a later tick"
-        self._now = tick
+        assert tick > self.tick, "a later tick"
+        self.tick = tick
         return True
 
     def at_end_of_tick(self, place: int, tick: int | None = None) -> simpy.Event:
@@ -39,3 +40,8 @@ class TickEnvironment(simpy.Environment):
         priority: Any = place
         self.schedule(event, priority=priority, delay=0 if tick is None else tick - self.tick)
         return event
+
+
+# simpy keeps its time as `_now`. That is the very place of `tick`: it is asked for several times
+# an event, and a property is a call. Only whole numbers are ever added to it.
+TickEnvironment._now = TickEnvironment.tick

@@ -339,8 +339,7 @@ class PEArrayUnit(Unit):
             self._fresh.discard(tile)
         values = self._multiply_values(multiply) if self.context.values else None
         hold = Hold(stream, plan.needs, plan.behind, plan.width, silent=plan.silent)
-        self.context.arbiter.add(stream)
-        self.context.arbiter.hold(hold)
+        self.context.arbiter.add(stream, hold=hold)
 
         sources = self.announce(
             multiply.posts, lambda on: self._visible(on, multiply, stream, plan.silent)

@@ -54,8 +54,11 @@ class Arbiter:
         self._wake_at: int | None = None
         self._scheduled: set[int] = set()
 
-    def add(self, stream: Stream, *, asks_last: bool = False) -> None:
-        """Let a stream ask for its first slot in the present tick."""
+    def add(self, stream: Stream, *, asks_last: bool = False, hold: Hold | None = None) -> None:
+        """Let a stream ask for its first slot in the present tick.
+
+        hold: PSUM ports that follow it, if it is a multiply.
+        """
         now = self._env.tick
         if self._first_end <= now:
             self._finish_unseen(now)
@@ -65,38 +68,32 @@ class Arbiter:
         if stream.holdings:
             self._holders.append(stream)
             self._holders_changed = True
+        is_held = self._is_held(stream.mask)
+        if hold is not None:
+            self._holds = [other for other in self._holds if not other.over(now)]
+            self._holds.append(hold)
+            stream.leave_sums(hold.mask)
         alone, groups = self._related_to(stream)
-        if stream.is_awaited or alone or groups or self._is_held(stream):
+        if stream.is_awaited or alone or groups or is_held:
             self._join([stream, *alone], groups)
         else:
             stream.grant()
             self._alone[stream] = None
             self._foresee(stream)
 
-    def hold(self, hold: Hold) -> None:
-        """Register PSUM ports that follow a multiply, which has been added in this tick."""
-        self._forget_holds()
-        self._holds.append(hold)
-        multiply = hold.stream
-        multiply.leave_sums(hold.mask)
-        alone, groups = self._related_to(multiply)
-        if alone or groups:
-            self._join([multiply, *alone] if multiply in self._alone else alone, groups)
-
     def _related_to(self, stream: Stream) -> tuple[list[Stream], list[PortGroup]]:
-        """Return what may depend on a stream: streams that stand alone, and groups, its own too."""
+        """Return what may depend on a stream that comes: streams that stand alone, and groups."""
         wide, settles, related = stream.wide_mask, stream.settles_ports, self._are_related
         alone = [
             other
             for other in self._alone
-            if (wide & other.wide_mask or settles) and other is not stream
-            if related(stream, other)
+            if (wide & other.wide_mask or settles) and related(stream, other)
         ]
         groups = [
             group
             for group in self._groups
             if (wide & group.wide_mask or settles)
-            and any(o is stream or related(stream, o) for o in group.streams)
+            and any(related(stream, other) for other in group.streams)
         ]
         return alone, groups
 
@@ -110,11 +107,6 @@ class Arbiter:
             self._groups.remove(group)
         self._groups.append(PortGroup(members, self._env.tick, groups))
         self.touch()
-
-    def _forget_holds(self) -> None:
-        """Forget the ports of sums that have left."""
-        now = self._env.tick
-        self._holds = [hold for hold in self._holds if not hold.over(now)]
 
     def touch(self) -> None:
         """Have the present tick decided (again) when all units have acted in it."""
@@ -149,8 +141,10 @@ class Arbiter:
             self._share_bandwidths()
         for group in [group for group in self._groups if group.until <= now]:
             self._decide_group(group, now)
-        changes = [*self._awaited.values(), *(group.until for group in self._groups)]
-        until = min(changes, default=NEVER)
+        until = min(self._awaited.values(), default=NEVER)
+        for group in self._groups:
+            if group.until < until:
+                until = group.until
         return until if until < NEVER else None
 
     def _wake(self, tick: int) -> None:
@@ -250,9 +244,8 @@ class Arbiter:
             return True
         return one.settles_ports and other.settles_ports
 
-    def _is_held(self, stream: Stream) -> bool:
-        """Return whether sums may take a port that a stream wants."""
-        mask = stream.mask
+    def _is_held(self, mask: int) -> bool:
+        """Return whether sums may take one of the ports of a mask."""
         for hold in self._holds:  # noqa: SIM110 (`any` takes twice as long, and most share none)
             if mask & hold.mask and not hold.over(self._env.tick):
                 return True
@@ -275,11 +268,12 @@ class Arbiter:
     def _decide_between(self, group: PortGroup, now: int) -> None:
         """Decide between streams that may meet, or leave it to them."""
         streams = group.streams
-        are_held = any(self._is_held(stream) for stream in streams)
-        are_own = all(stream.settles_ports for stream in streams)
-        are_free = not are_held and (are_own or len(streams) == 1)
-        self._let_settle(streams, among_themselves=are_free)
-        in_rounds = not are_free and not are_held and all(s.has_rounds for s in streams)
+        are_held = self._is_held(group.mask)
+        settling = [stream for stream in streams if stream.settles_ports]
+        are_free = not are_held and len(streams) in (1, len(settling))
+        if settling:
+            self._let_settle(settling, among_themselves=are_free)
+        in_rounds = not are_free and not are_held and all([s.has_rounds for s in streams])
         contest = group.compete(in_rounds=in_rounds)
         if are_free:
             self._let_go(group, now)
@@ -300,8 +294,7 @@ class Arbiter:
         that hold a port; else the arbiter decides between all of them.
         """
         for stream in streams:
-            if stream.settles_ports:
-                stream.settle_ports(among_themselves=among_themselves)
+            stream.settle_ports(among_themselves=among_themselves)
 
     def _let_go(self, group: PortGroup, now: int) -> None:
         """Let streams advance that no other can hinder, each from its present cycle on."""
@@ -323,10 +316,11 @@ class Arbiter:
         that may meet never do.
         """
         streams = group.streams
-        if not self._is_split or not all(s.has_course for s in streams):
+        if not self._is_split:
             return None
-        if any(s.asks_last_at == now or not (s.granted or s.tick == now) for s in streams):
-            return None
+        for s in streams:
+            if not s.has_course or s.asks_last_at == now or not (s.granted or s.tick == now):
+                return None
         until = group.first_meeting(streams, now, NEVER)
         if until <= now:
             return None

@@ -15,7 +15,7 @@ class FreePorts(Arbiter):
         """Return that no streams meet: only how far bursts come depends on others."""
         return one.settles_ports and other.settles_ports
 
-    def _is_held(self, stream: Stream) -> bool:
+    def _is_held(self, mask: int) -> bool:
         """Return that no sums are in the way."""
         return False
 

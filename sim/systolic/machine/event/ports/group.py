@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import combinations
+from operator import attrgetter
 from typing import NamedTuple
 
 from systolic.machine.event.ports.course import PlacedCourse
@@ -23,9 +24,8 @@ class _Meeting(NamedTuple):
     other: PlacedCourse
     tick: int
 
-    def of(self, one: PlacedCourse, other: PlacedCourse) -> bool:
-        """Return whether it is the meeting of these courses."""
-        return self.one == one and self.other == other
+
+_by_rank = attrgetter("rank")
 
 
 class PortGroup:
@@ -85,19 +85,16 @@ class PortGroup:
 
         `until` is the latest tick that is asked for.
         """
-        for one, other in combinations(sorted(streams, key=lambda s: s.rank), 2):
+        placed = [(stream, stream.course()) for stream in sorted(streams, key=_by_rank)]
+        for (one, mine), (other, its) in combinations(placed, 2):
             if until > now and one.mask & other.mask:
-                until = min(until, self._meeting(one, other, now))
+                known = self._meetings.get((one, other))
+                if known is None or known.tick <= now or known.one != mine or known.other != its:
+                    known = _Meeting(mine, its, first_meeting(mine, its, now))
+                    self._meetings[one, other] = known
+                if known.tick < until:
+                    until = known.tick
         return until
-
-    def _meeting(self, one: Stream, other: Stream, now: int) -> int:
-        """Return when two streams meet first, as known since it was asked last, or found now."""
-        a, b, known = one.course(), other.course(), self._meetings.get((one, other))
-        if known and known.of(a, b) and known.tick > now:
-            return known.tick
-        found = _Meeting(a, b, first_meeting(a, b, now))
-        self._meetings[one, other] = found
-        return found.tick
 
 
 def may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:

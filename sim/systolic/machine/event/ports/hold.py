@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from systolic.machine.event.ports.beats import Beats, stretch
 from systolic.machine.event.ports.ports import Need, mask_of
 from systolic.machine.event.ports.stream import Granted, Stream
@@ -23,12 +21,14 @@ class Hold:
         self.stream, self.needs, self.mask = stream, needs, mask_of(needs)
         self._silent = silent
         self._behind, self._width = behind, width
-        self._end: int | None = None
+        self._uses: tuple[Beats, ...] | None = None
         self._over = 0
 
-    def uses(self) -> Iterator[Beats]:
-        """Yield when the ports are held, as far as known, in the order of time."""
-        return filter(None, map(self._behind_run, self.stream.runs()))
+    def uses(self) -> tuple[Beats, ...]:
+        """Return when the ports are held, in the order of time, by a multiply that has ended."""
+        if self._uses is None:
+            self._uses = tuple(filter(None, map(self._behind_run, self.stream.progress)))
+        return self._uses
 
     def _behind_run(self, run: Granted) -> Beats | None:
         """Return when the ports are held by the sums of a run; None if it leaves none."""
@@ -62,6 +62,5 @@ class Hold:
         """Return whether nothing will be held from `tick` on."""
         if not self.stream.done(tick):
             return False
-        if self._end is None:
-            self._end = max((uses.stop for uses in self.uses()), default=0)
-        return self._end <= tick
+        uses = self.uses()
+        return not uses or uses[-1].stop <= tick

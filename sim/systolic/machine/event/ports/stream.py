@@ -324,8 +324,9 @@ class Stream:
     def tick_of(self, access: int) -> int:
         """Return the tick of an access: final for what was granted, else the earliest possible."""
         slot = access * self.spacing
-        if slot >= self.position:
-            return self._next_tick() + (slot - self.position) * self.period
+        ahead = slot - self.position
+        if ahead >= 0:
+            return (self.tick if self.granted else self._next_tick()) + ahead * self.period
         for run in reversed(self.progress):
             if run.slot <= slot:
                 return run.tick + (slot - run.slot) * self.period
@@ -367,8 +368,11 @@ class Stream:
         run = np.searchsorted(begins, slots, side="right") - 1
         return np.asarray(ticks[run] + (slots - begins[run]) * self.period)
 
-    def port_use(self, stretches: Iterable[Stretch]) -> Iterator[tuple[Need, Beats]]:
-        """Yield each need and when it used the port, for what was granted of some stretches."""
+    def port_use(self, stretches: Iterable[Stretch]) -> Iterable[tuple[Need, Beats]]:
+        """Return each need and when it used the port, for what was granted of some stretches."""
+        return self._port_use(stretches) if stretches else ()
+
+    def _port_use(self, stretches: Iterable[Stretch]) -> Iterator[tuple[Need, Beats]]:
         for needed in stretches:
             for run in self.progress:
                 first = max(needed.first * self.spacing, run.slot)
