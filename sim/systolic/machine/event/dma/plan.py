@@ -26,7 +26,7 @@ from systolic.machine.event.dma.descriptors import (
     group_needs,
     spread_order,
 )
-from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
+from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor, SharedRate
 from systolic.machine.event.ports.course import (
     EVERY_PARTITION,
     FIRST,
@@ -107,6 +107,7 @@ class CopyPlan:
     engines: by group, how many DMA engines move a bundle. pieces: by group, what a bundle costs.
     order: of the descriptors as they are moved, [descriptors]; None if it is that of the copy.
     has_course: its course at paces that never vary is kept (`course`).
+    rates: what a copy moves at, by the shares of bandwidths that it holds (kept by the streams).
     """
 
     def __init__(self, copy: DmaCopy, chip: Chip) -> None:
@@ -130,6 +131,7 @@ class CopyPlan:
             )
             for group in self.groups
         ]
+        self.rates: dict[Hashable, SharedRate] = {}
         self._rest: dict[CopyRate, dict[tuple[int, int], int]] = {}
         self._paces: dict[CopyRate, tuple[BytePace, ...]] = {}
         self._needs: dict[tuple[int, int], Needs] = {}

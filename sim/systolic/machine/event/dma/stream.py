@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,20 +143,15 @@ class DmaStream(Stream):
         assert self.first_byte is not None
         return self.first_byte, self.end_tick()
 
-    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> bool:
+    def set_shares(self, shares: tuple[ShareOfBytes, ...]) -> bool:
         """Hold these shares of DRAM's bandwidth and of the engine's; return if its pace changes.
 
         Most changes leave it as it is: a queue moves no more than its engine can, however few
         share DRAM with it.
         """
-        dram = shares.get(DRAM)
-        engines = [share for pool, share in shares.items() if pool != DRAM]
-        engine = max(engines, key=lambda share: share.of) if engines else ALL
-        rate = SharedRate(
-            HeldShares(self._own_rate, *engine),
-            HeldShares(self._dram_rate, *dram) if dram else None,
-            self._working,
-        )
+        rate = self._plan.rates.get(shares)
+        if rate is None:
+            rate = self._plan.rates[shares] = self._rate_of(shares)
         paces = self._plan.paces(rate)
         if paces is self._paces:
             return False
@@ -167,6 +162,16 @@ class DmaStream(Stream):
         self._is_at_best = paces is self._plan.paces(self._best)
         self._take_up()
         return True
+
+    def _rate_of(self, shares: tuple[ShareOfBytes, ...]) -> SharedRate:
+        """Return the rate that these shares allow, which are those of its holdings in order."""
+        engine, dram = ALL, None
+        for (pool, _), share in zip(self.holdings, shares, strict=True):
+            if pool == DRAM:
+                dram = HeldShares(self._dram_rate, *share)
+            elif engine is ALL or share.of > engine.of:
+                engine = share
+        return SharedRate(HeldShares(self._own_rate, *engine), dram, self._working)
 
     def refuse(self, lost: Lost) -> None:
         """Hold the stream from now on."""

@@ -24,7 +24,7 @@ from systolic.machine.event.ports.group import PortGroup, may_meet
 from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.meeting import NEVER, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
-from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
+from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream, by_rank
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
@@ -48,6 +48,8 @@ class Arbiter:
         self._awaited: dict[Stream, int] = {}
         """Those of them that stand alone and something depends on whose end."""
         self._first_end = NEVER
+        self._unforeseen: list[Stream] = []
+        """Streams that came alone in this tick, and whose shares of bandwidths are not known."""
         self._holders: list[Stream] = []
         self._holders_changed = False
         self._deciding = False
@@ -74,12 +76,17 @@ class Arbiter:
             self._holds.append(hold)
             stream.leave_sums(hold.mask)
         alone, groups = self._related_to(stream)
-        if stream.is_awaited or alone or groups or is_held:
+        if alone or groups or is_held or stream.settles_ports:
             self._join([stream, *alone], groups)
+            return
+        stream.grant()
+        self._alone[stream] = None
+        if stream.holdings:
+            self._unforeseen.append(stream)
         else:
-            stream.grant()
-            self._alone[stream] = None
             self._foresee(stream)
+        if stream.holdings or stream.is_awaited:
+            self.touch()
 
     def _related_to(self, stream: Stream) -> tuple[list[Stream], list[PortGroup]]:
         """Return what may depend on a stream that comes: streams that stand alone, and groups."""
@@ -139,6 +146,8 @@ class Arbiter:
         self._finish_ended(now)
         if self._holders_changed:
             self._share_bandwidths()
+        if self._unforeseen:
+            self._foresee_unforeseen()
         for group in [group for group in self._groups if group.until <= now]:
             self._decide_group(group, now)
         until = min(self._awaited.values(), default=NEVER)
@@ -168,6 +177,16 @@ class Arbiter:
         else:
             self._ends[stream] = end
             self._first_end = min(self._first_end, end)
+
+    def _foresee_unforeseen(self) -> None:
+        """Note when the streams are over that came alone and still are, now that shares are known.
+
+        That is noted already of those whose pace has just changed.
+        """
+        for stream in self._unforeseen:
+            if stream in self._alone and not (stream in self._awaited or stream in self._ends):
+                self._foresee(stream)
+        self._unforeseen.clear()
 
     def _finish_unseen(self, now: int) -> None:
         """Finish the streams that have ended, of those whose end nothing depends on."""
@@ -212,18 +231,19 @@ class Arbiter:
     def _share_bandwidths(self) -> None:
         """Tell each DMA copy, in the order of the queues, which shares it holds of what."""
         self._holders_changed = False
-        holders = sorted(self._holders, key=lambda s: s.rank)
+        holders = sorted(self._holders, key=by_rank)
         total = dict[str, int]()
         for stream in holders:
             for pool, held in stream.holdings:
                 total[pool] = total.get(pool, 0) + held
         dealt = dict.fromkeys(total, 0)
         for stream in holders:
-            shares = dict[str, ShareOfBytes]()
+            shares = list[ShareOfBytes]()
             for pool, held in stream.holdings:
-                shares[pool] = ShareOfBytes(dealt[pool], held, total[pool])
-                dealt[pool] += held
-            if stream.set_shares(shares):
+                first = dealt[pool]
+                shares.append(ShareOfBytes(first, held, total[pool]))
+                dealt[pool] = first + held
+            if stream.set_shares(tuple(shares)):
                 self._change_pace(stream)
 
     def _change_pace(self, stream: Stream) -> None:
@@ -273,7 +293,7 @@ class Arbiter:
         are_free = not are_held and len(streams) in (1, len(settling))
         if settling:
             self._let_settle(settling, among_themselves=are_free)
-        in_rounds = not are_free and not are_held and all([s.has_rounds for s in streams])
+        in_rounds = not are_free and not are_held and all(s.has_rounds for s in streams)
         contest = group.compete(in_rounds=in_rounds)
         if are_free:
             self._let_go(group, now)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import combinations
-from operator import attrgetter
 from typing import NamedTuple
 
 from systolic.machine.event.ports.course import PlacedCourse
 from systolic.machine.event.ports.meeting import first_meeting
 from systolic.machine.event.ports.rounds import Contest, contest_of
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ports.stream import Stream, by_rank
 
 
 class _Meeting(NamedTuple):
@@ -23,9 +22,6 @@ class _Meeting(NamedTuple):
     one: PlacedCourse
     other: PlacedCourse
     tick: int
-
-
-_by_rank = attrgetter("rank")
 
 
 class PortGroup:
@@ -85,7 +81,7 @@ class PortGroup:
 
         `until` is the latest tick that is asked for.
         """
-        placed = [(stream, stream.course()) for stream in sorted(streams, key=_by_rank)]
+        placed = [(stream, stream.course()) for stream in sorted(streams, key=by_rank)]
         for (one, mine), (other, its) in combinations(placed, 2):
             if until > now and one.mask & other.mask:
                 known = self._meetings.get((one, other))

@@ -6,8 +6,9 @@ and stands while refused. What it did is kept as runs, never as single cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +67,9 @@ class RoundPart(NamedTuple):
 
     cycles: int
     lost: Lost | None
+
+
+by_rank = attrgetter("rank")
 
 
 def _nothing() -> None:
@@ -295,8 +299,8 @@ class Stream:
         self._refused_at = self.tick
         self.granted = False
 
-    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> bool:
-        """Say which shares it holds from now on, by bandwidth; return if its pace changes (DMA)."""
+    def set_shares(self, shares: tuple[ShareOfBytes, ...]) -> bool:
+        """Say which shares it holds from now on, by holding; return if its pace changes (DMA)."""
         return False
 
     def done(self, tick: int) -> bool:
