@@ -36,16 +36,12 @@ def rank(label: str) -> int:
     raise ValueError(label)
 
 
-class Claim(NamedTuple):
-    """A unit says that `label` applies to its cycles first <= cycle < stop.
+Claim = tuple[int, int, str, int]
+"""(first, stop, label, order): `label` applies to cycles first <= cycle < stop of a unit.
 
-    `order` settles claims of equal rank: the lowest wins (units give the instruction's index).
-    """
-
-    first: int
-    stop: int
-    label: str
-    order: int = 0
+`order` settles claims of equal rank: the lowest wins (units give the instruction's index). A plain
+tuple, for a run makes several of each instruction.
+"""
 
 
 def resolve(claims: Iterable[Claim], total: int) -> tuple[LabelInterval, ...]:
@@ -63,6 +59,21 @@ def resolve(claims: Iterable[Claim], total: int) -> tuple[LabelInterval, ...]:
     active: list[tuple[int, int, str, int]] = []
     now = place = 0
     while now < total:
+        if not active and place < count and pending[place][0] <= now:
+            *_, label, stop = pending[place]
+            until = pending[place + 1][0] if place + 1 < count else total
+            if now < stop <= until:  # as most: over before another begins
+                place += 1
+                if stop > total:
+                    stop = total
+                if labels and labels[-1] == label:
+                    stops[-1] = stop
+                else:
+                    firsts.append(now)
+                    stops.append(stop)
+                    labels.append(label)
+                now = stop
+                continue
         while place < count and pending[place][0] <= now:
             _, level, order, label, stop = pending[place]
             heapq.heappush(active, (level, order, label, stop))

@@ -161,7 +161,7 @@ class Recorder:
     def claim(self, unit: str, label: str, first: int, stop: int, order: int = 0) -> None:
         """Claim a label for cycles first <= cycle < stop of the unit (see `labels.Claim`)."""
         if stop > first:
-            self.claims[unit].append(Claim(first, stop, label, order))
+            self.claims[unit].append((first, stop, label, order))
 
     def finish(self, ticks: int, periods: dict[str, int], shape: GridShape) -> Trace:
         """Return the Trace of a run of `ticks` ticks, everything sorted."""

@@ -19,7 +19,6 @@ from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.semaphores import PostTicks, Resumed, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.memory import Memory
-from systolic.trace.labels import Claim
 from systolic.trace.records import EXCLUSIVE, InstructionTimes, Recorder, Stall
 
 if TYPE_CHECKING:
@@ -57,7 +56,8 @@ class Context:
 
     def retire(self, end: int) -> None:
         """Count an instruction whose last act ends at tick `end`."""
-        self.end = max(self.end, end)
+        if end > self.end:
+            self.end = end
         self.on_done()
 
     def use_ports(self, stream: Stream) -> None:
@@ -66,10 +66,14 @@ class Context:
         Where partitions have ports of their own, only how long counts, and that is known before.
         """
         timeline = stream.timeline
-        if self.is_split:
-            for port, slots in timeline.of_partitions.items():
-                self.recorder.port_cycles[port] += slots * stream.period
-        for need, uses in stream.port_use(timeline.of_banks if self.is_split else timeline):
+        if not self.is_split:
+            for need, uses in stream.port_use(timeline):
+                self.use_port(need, uses)
+            return
+        counted, period = self.recorder.port_cycles, stream.period
+        for port, slots in timeline.of_partitions.items():
+            counted[port] += slots * period
+        for need, uses in stream.port_use(timeline.of_banks):
             self.use_port(need, uses)
 
     def use_port(self, need: Need, uses: Beats) -> None:
@@ -159,10 +163,8 @@ class Unit(ABC):
                 yield self._until(ready, instruction)
                 continue
             asks_last = False
-            released = [
-                each for each in self.release(instruction) if each[0].tick_of(each[1]) >= now
-            ]
-            if released:
+            released = self.release(instruction)
+            if released and (released := [r for r in released if r[0].tick_of(r[1]) >= now]):
                 yield self.context.arbiter.settled()
                 if not all(stream.made(slot, now) for stream, slot in released):
                     yield self.env.timeout(self.period)
@@ -174,7 +176,11 @@ class Unit(ABC):
             return asks_last
 
     def _ready(self, instruction: Instruction) -> int | None:
-        ready = max(self.earliest(instruction), self._fetched, self._decoded)
+        ready = self.earliest(instruction)
+        if ready < self._decoded:
+            ready = self._decoded
+        if ready < self._fetched:
+            ready = self._fetched
         for wait in instruction.waits:
             tick = self._semaphores.tick_of(wait)
             if tick is None:
@@ -185,6 +191,9 @@ class Unit(ABC):
 
     def _until(self, ready: int | None, instruction: Instruction) -> simpy.Event:
         now, semaphores = self.env.tick, self._semaphores
+        if not instruction.waits:
+            assert ready is not None, "only posts can be unknown"
+            return self.env.timeout(ready - now)
         news = [
             semaphores.changed(w.semaphore)
             for w in instruction.waits
@@ -250,7 +259,7 @@ class Unit(ABC):
         if stop > first:
             if (period := self.period) > 1:
                 first, stop = first // period, stop // period
-            self._claims.append(Claim(first, stop, label, order))
+            self._claims.append((first, stop, label, order))
 
     def announce(
         self,
@@ -262,6 +271,8 @@ class Unit(ABC):
 
         resumed: as `Semaphores.announce` takes it.
         """
+        if not posts:
+            return []
         sources = [(post.semaphore, visible(post.on)) for post in posts]
         for semaphore, ticks in sources:
             self.context.semaphores.announce(semaphore, ticks, resumed)
@@ -274,7 +285,9 @@ class Unit(ABC):
 
     def settle(self, sources: list[tuple[int, PostTicks]]) -> None:
         """Make announced posts final and record them."""
-        delay = self.post_delay if sources else 0
+        if not sources:
+            return
+        delay = self.post_delay
         for semaphore, visible in sources:
             for tick in visible():
                 self.context.recorder.post(tick - delay, self.name, semaphore)

@@ -106,6 +106,7 @@ class PEArrayUnit(Unit):
         latency = context.chip.result_buffer.write_latency_cycles
         self._depth = spec.entry_cycles + down - 1 + latency
         self._whole = ArrayTile(0, 0, spec.rows, spec.cols)
+        self._has_tiles = bool(spec.tile_sizes)
         self._loads: dict[ArrayTile, Stream] = {}
         self._multiplies: dict[ArrayTile, _Streamed] = {}
         self._multiply_start = 0
@@ -121,20 +122,23 @@ class PEArrayUnit(Unit):
         return self._spec.hop[1] * (column // self._spec.cell[1])
 
     def _tile(self, instruction: LoadWeights | MatMul) -> ArrayTile:
-        return instruction.tile or self._whole
+        return (instruction.tile or self._whole) if self._has_tiles else self._whole
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick the rules of the weight buffer allow, as now known.
 
         They hold between instructions whose tiles meet.
         """
-        assert isinstance(instruction, LoadWeights | MatMul)
+        assert isinstance(instruction, (LoadWeights, MatMul))  # a union is made at every call
         tile, tick = self._tile(instruction), 0
         for other, load in self._loads.items():
             if other is tile or other.meets(tile):
-                tick = max(tick, load.tick_of(load.timeline.slots - 1) + self.period)
+                free = load.tick_of(load.timeline.slots - 1) + self.period
+                if free > tick:
+                    tick = free
         if isinstance(instruction, MatMul):
-            return max(tick, self.after_multiplies(instruction))
+            after = self.after_multiplies(instruction)
+            return after if after > tick else tick
         for other, multiply in self._multiplies.items():
             if other is tile or other.meets(tile):
                 tick = max(tick, self._load_after_multiply(other, multiply))
@@ -179,11 +183,12 @@ class PEArrayUnit(Unit):
         if isinstance(instruction, MatMul) or self._spec.weight_buffer == "serial":
             return ()
         assert isinstance(instruction, LoadWeights)
-        tile = self._tile(instruction)
-        met = [multiply for other, multiply in self._multiplies.items() if other.meets(tile)]
-        if self._spec.weight_buffer == "double":
-            return [(multiply.stream, 0) for multiply in met]
-        return [(multiply.stream, multiply.injections - 1) for multiply in met]
+        tile, is_double = self._tile(instruction), self._spec.weight_buffer == "double"
+        return [
+            (multiply.stream, 0 if is_double else multiply.injections - 1)
+            for other, multiply in self._multiplies.items()
+            if other.meets(tile)
+        ]
 
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
         """Begin a load or a multiply in the present tick."""
