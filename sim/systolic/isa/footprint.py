@@ -150,6 +150,26 @@ class Footprint:
             return True
         return (self.low, self.run, self.steps) == (other.low, other.run, other.steps)
 
+    def spans_all(self, other: Footprint) -> bool:
+        """Return whether this set surely has every byte of `other`, partitions apart.
+
+        A regular set has another that begins at one of its runs, or behind it, and takes the same
+        steps, not more of them, if what else the other repeats lies within a run.
+        """
+        if not (self.low <= other.low and other.high <= self.high):
+            return False
+        if not self.steps:
+            return True
+        if self.repeats or other.repeats:
+            return False
+        within, counts = other.low - self.low, dict(other.steps)
+        for step, count in reversed(self.steps):
+            place, within = divmod(within, step)
+            if place + counts.pop(step, 1) > count:
+                return False
+        reach = sum([step * (count - 1) for step, count in counts.items()])
+        return within + reach + other.run <= self.run
+
     def shared_box(self, other: Footprint) -> BufferBox:
         """Return the box common to both bounding boxes."""
         return BufferBox(
@@ -248,9 +268,8 @@ def uncovered(
     within: only bytes that all of these touch as well are asked for.
     """
     within = tuple(within)
-    for cover in reversed(covers):  # most of what is read was written as one, and last
-        if cover.covers(wanted) and (cover.is_dense or cover.runs <= LARGEST_RUNS):
-            return None
+    if any(_is_covered_by_lanes(each, covers) for each in (wanted, *within)):
+        return None
     covers = [cover for cover in covers if cover.is_dense or cover.runs <= LARGEST_RUNS]
     others = [*covers, *within]
     pieces = _pieces(wanted, others)
@@ -267,6 +286,17 @@ def uncovered(
         Interval(lanes[int(rows[0])], lanes[int(rows[-1]) + 1]),
         Interval(int(places[columns[0]]), int(ends[columns[-1]])),
     )
+
+
+def _is_covered_by_lanes(wanted: Footprint, covers: Sequence[Footprint]) -> bool:
+    """Return whether sets that have all bytes of `wanted` in some partitions have them in all."""
+    left = (1 << wanted.stop) - (1 << wanted.first)
+    for cover in reversed(covers):  # most of what is read was written as one, and last
+        if cover.spans_all(wanted) and (cover.is_dense or cover.runs <= LARGEST_RUNS):
+            left &= ~((1 << cover.stop) - (1 << cover.first))
+            if not left:
+                return True
+    return False
 
 
 def _pieces(wanted: Footprint, others: Sequence[Footprint]) -> tuple[Integers, Integers] | None:
