@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from systolic.isa import Access, Buffer
+from systolic.isa import Access, Buffer, byte_bits
 from systolic.isa.footprint import Footprint, _runs_meet_at, uncovered
 from systolic.spans import Interval
 
@@ -51,6 +51,22 @@ def test_meeting_and_covering(one: Access, other: Access) -> None:
     assert first.meets(second) == second.meets(first) == bool(as_set(one) & as_set(other))
     if first.covers(second):
         assert as_set(other) <= as_set(one)
+    if first.spans_all(second):
+        assert {place for _, place in as_set(other)} <= {place for _, place in as_set(one)}
+
+
+def test_a_regular_set_spans_what_takes_fewer_of_its_steps() -> None:
+    """A part of the rows and columns of a picture, and what begins between them or goes beyond."""
+    picture = Access(Buffer.STATE, "s8", 0, 1, 100, ((400, 5), (40, 6), (1, 24)))
+    has = {place for _, place in as_set(picture)}
+    spanned = 0
+    for start in range(100, 1300, 4):
+        for outer, rows, run in ((1, 1, 24), (2, 2, 20), (5, 6, 24), (3, 1, 8), (1, 4, 4)):
+            part = Access(Buffer.STATE, "s8", 0, 1, start, ((400, outer), (40, rows), (1, run)))
+            is_spanned = Footprint.of(picture).spans_all(Footprint.of(part))
+            assert is_spanned == ({place for _, place in as_set(part)} <= has), part
+            spanned += is_spanned
+    assert spanned > 50
 
 
 def test_a_dense_set_meets_what_has_a_run_where_it_lies() -> None:
@@ -66,9 +82,34 @@ def test_a_dense_set_meets_what_has_a_run_where_it_lies() -> None:
     assert met == {(a, n): not touched.isdisjoint(range(a, a + n)) for a, n in met}
 
 
+@pytest.mark.parametrize("most_bits", [byte_bits.MOST_BITS, 8, 0])
 @given(accesses(), st.lists(accesses(), max_size=4), st.lists(accesses(), max_size=1))
 @settings(max_examples=500, deadline=None)
-def test_uncovered(wanted: Access, covers: list[Access], within: list[Access]) -> None:
+def test_uncovered(
+    most_bits: int, wanted: Access, covers: list[Access], within: list[Access]
+) -> None:
+    """By the bits of integers, by places one by one where sets are large, and by either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(byte_bits, "MOST_BITS", most_bits)
+        _hold_against_sets(wanted, covers, within)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 2, 4, 12, 20, 24, 60]), st.integers(1, 4)), max_size=6),
+    st.integers(0, 3),
+)
+@settings(max_examples=300, deadline=None)
+def test_uncovered_by_parts_of_a_picture(parts: list[tuple[int, int]], most: int) -> None:
+    """Rows and columns of the same picture, which cover it together more often than not."""
+    picture = Access(Buffer.STATE, "bf16", 0, 2, 40, ((12, 4), (1, 10)))
+    covers = [
+        Access(Buffer.STATE, "bf16", n % 2, 1 + most % 2, 40 + at, ((12, 5 - n), (1, 4 + most)))
+        for at, n in parts
+    ]
+    _hold_against_sets(picture, covers, [])
+
+
+def _hold_against_sets(wanted: Access, covers: list[Access], within: list[Access]) -> None:
     missing = as_set(wanted).difference(*map(as_set, covers))
     for access in within:
         missing &= as_set(access)

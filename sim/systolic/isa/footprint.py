@@ -10,13 +10,15 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.arrays import Integers
 from systolic.isa.access import Access, Buffer, Pattern
+from systolic.isa.byte_bits import StepCounts, are_short, bits_left, ends_of
 from systolic.isa.lint.diagnostic import BufferBox
 from systolic.spans import Interval
 
@@ -26,9 +28,6 @@ MOST_LOOKED = 256
 """Sums of so many steps are looked at before the runs of two sets are compared one by one."""
 LARGEST_MASK = 1 << 26
 """Sets with more granules than this, and no cheaper proof, are taken to be not covered."""
-
-
-StepCounts = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -272,11 +271,14 @@ def uncovered(
         return None
     covers = [cover for cover in covers if cover.is_dense or cover.runs <= LARGEST_RUNS]
     others = [*covers, *within]
+    lanes = _edges(wanted.first, wanted.stop, [(each.first, each.stop) for each in others])
+    granule = granule_bytes([wanted, *others])
+    if are_short(wanted, others, granule):
+        return _box_left(wanted, lanes, bits_left(wanted, lanes, covers, within, granule), granule)
     pieces = _pieces(wanted, others)
     if pieces is None:
         return wanted.region
     places, ends = pieces
-    lanes = _edges(wanted.first, wanted.stop, [(each.first, each.stop) for each in others])
     missing = _missing(wanted, lanes, places, covers, within)
     if not missing.any():
         return None
@@ -285,6 +287,21 @@ def uncovered(
         wanted.buffer,
         Interval(lanes[int(rows[0])], lanes[int(rows[-1]) + 1]),
         Interval(int(places[columns[0]]), int(ends[columns[-1]])),
+    )
+
+
+def _box_left(
+    wanted: Footprint, lanes: Sequence[int], left: Sequence[int], granule: int
+) -> BufferBox | None:
+    """Return the box of the granules that are left between two edges; None if none are."""
+    rows = [row for row, bits in enumerate(left) if bits]
+    if not rows:
+        return None
+    low, high = ends_of(reduce(or_, left))
+    return BufferBox(
+        wanted.buffer,
+        Interval(lanes[rows[0]], lanes[rows[-1] + 1]),
+        Interval(wanted.low + low * granule, wanted.low + high * granule),
     )
 
 

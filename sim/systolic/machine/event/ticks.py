@@ -15,15 +15,22 @@ DECIDE, SETTLED = 2, 3
 """Priorities behind simpy's urgent (0) and normal (1)."""
 
 
-class TickEnvironment(simpy.Environment):
-    """A simpy environment whose time is counted in whole ticks.
-
-    tick: the present one.
-    """
+class _Clock(simpy.Environment):
+    """A simpy environment with a place for its time."""
 
     __slots__ = ("tick",)
 
     tick: int
+
+
+class TickEnvironment(_Clock):
+    """A simpy environment whose time is counted in whole ticks.
+
+    tick: the present one. It is asked for several times an event, so it is no property, which would
+    be a call, but another name of where simpy keeps its time. Only whole numbers are added to it.
+    """
+
+    _now = _Clock.tick
 
     def skip_to(self, tick: int) -> bool:
         """Go on to a tick at once if nothing comes until it is over; return whether that is so."""
@@ -40,8 +47,3 @@ class TickEnvironment(simpy.Environment):
         priority: Any = place
         self.schedule(event, priority=priority, delay=0 if tick is None else tick - self.tick)
         return event
-
-
-# simpy keeps its time as `_now`. That is the very place of `tick`: it is asked for several times
-# an event, and a property is a call. Only whole numbers are ever added to it.
-TickEnvironment._now = TickEnvironment.tick
