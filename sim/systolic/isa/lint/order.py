@@ -69,9 +69,7 @@ class Order:
         """Return, by instruction, those that surely have started before by some semaphores."""
         sources: dict[int, list[int]] = defaultdict(list)
         for semaphore in semaphores:
-            for index, found in zip(
-                semaphore.waits.members.tolist(), semaphore.sources.tolist(), strict=True
-            ):
+            for index, found in zip(semaphore.waits.members, semaphore.sources, strict=True):
                 sources[index] += [source for source in found if source >= 0]
         return sources
 
@@ -90,16 +88,10 @@ class Order:
 
     def _learn(self, semaphores: Sequence[PostsAndWaits]) -> None:
         """Work out which positions start after an instruction is done, from the waits."""
-        known = self.known
-        for semaphore in semaphores:
-            waits = semaphore.waits
-            for number, chain in enumerate(semaphore.chains):
-                for group in waits.groups:
-                    reached = np.maximum.accumulate(semaphore.reached[group, number])
-                    first = np.searchsorted(reached, chain.starts[1:], "left")
-                    some = first < len(reached)
-                    where = chain.members[some], waits.queues[group.start]
-                    np.minimum.at(known, where, waits.positions[group][first[some]])
+        facts = [fact for semaphore in semaphores for fact in semaphore.ends()]
+        if facts:
+            index, queue, position = np.array(facts, np.int32).T
+            np.minimum.at(self.known, (index, queue), position)
         self._learn_multiplies()
 
     def _learn_multiplies(self) -> None:
@@ -127,7 +119,7 @@ class Order:
         """
         for semaphore in self._semaphores:
             for number, chain in enumerate(semaphore.chains):
-                if chain.is_of_array and int(chain.counts.max()) > 1:
+                if chain.is_of_array and max(chain.counts) > 1:
                     for group in semaphore.waits.groups:
                         self._learn_group(semaphore, number, chain, group)
         for by_queue in (*self._rows.values(), *self._columns.values()):
@@ -139,16 +131,14 @@ class Order:
     def _learn_group(
         self, semaphore: PostsAndWaits, number: int, chain: Chain, group: slice
     ) -> None:
-        queue = int(semaphore.waits.queues[group.start])
-        reached = np.maximum.accumulate(semaphore.reached[group, number])
-        runs = chain.run_of(np.maximum(reached, 1))
-        for position, posts, run in zip(
-            semaphore.waits.positions[group].tolist(), reached.tolist(), runs.tolist(), strict=True
-        ):
-            part = posts - int(chain.starts[run])
+        queue = semaphore.waits.queues[group.start]
+        reached = accumulate((each[number] for each in semaphore.reached[group]), max)
+        for position, posts in zip(semaphore.waits.positions[group], reached, strict=True):
+            run = chain.run_of(max(posts, 1))
+            part = posts - chain.starts[run]
             if 0 < part < chain.counts[run]:
                 kept = self._rows if chain.on[run] == "row" else self._columns
-                by_queue = kept.setdefault(int(chain.members[run]), {})
+                by_queue = kept.setdefault(chain.members[run], {})
                 by_queue.setdefault(queue, []).append((position, part))
 
     # -- questions --------------------------------------------------------------------------------
