@@ -6,7 +6,7 @@ A new instruction needs nothing here. When things happen is not said here
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from systolic.hw.functions import THEN
@@ -14,8 +14,12 @@ from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.instruction import DmaCopy, Instruction, MatMul, OnEngine, Post
 from systolic.isa.opcodes import BY_CLASS, MOST, OFFSET, Rhythm
+from systolic.isa.program import Program
 from systolic.isa.scales import scale_parts
 from systolic.spans import Interval
+
+Effects = Sequence[tuple[tuple[Access, ...], tuple[Access, ...]]]
+"""Of each instruction of a program, what it reads (`reads`) and what it writes (`writes`)."""
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:
@@ -131,6 +135,11 @@ def writes(instruction: Instruction) -> tuple[Access, ...]:
         target = _accesses(instruction, operands.writes)
         return target + scales_touched(instruction) + results_per_lane(instruction)
     return _accesses(instruction, operands.all_written)
+
+
+def effects_of(program: Program) -> Effects:
+    """Return what each instruction reads, and what it writes."""
+    return [(reads(instruction), writes(instruction)) for instruction in program.instructions]
 
 
 def scales_of(instruction: Instruction) -> Access | None:

@@ -112,29 +112,34 @@ class Touched:
 class Shadow:
     """All live records of all buffers.
 
-    places: of all accesses that will be looked at, each once. in_turn: the places of these accesses
-    in the order in which they were named.
+    First all accesses that will be looked at are named (`places_of`), then their places get cells
+    (`lay_out`). places: of these accesses, each once.
     """
 
-    def __init__(self, accesses: Iterable[Access]) -> None:
+    def __init__(self) -> None:
         self.places: dict[Access, Touched] = {}
-        self.in_turn = [self._place(access) for access in accesses]
+        self._size: dict[Buffer, int] = {}
+        self._cells: dict[Buffer, dict[int, Cell]] = {b: defaultdict(Cell) for b in Buffer}
+
+    def places_of(self, accesses: Iterable[Access]) -> list[Touched]:
+        """Return the places of some accesses: one of all that are equal."""
+        known, new = self.places.get, self._new_place
+        return [known(access) or new(access) for access in accesses]
+
+    def _new_place(self, access: Access) -> Touched:
+        place = self.places[access] = Touched(access, Footprint.of(access))
+        return place
+
+    def lay_out(self) -> None:
+        """Give all places their cells."""
         spans: dict[Buffer, list[int]] = defaultdict(list)
         for place in self.places.values():
             spans[place.access.buffer].append(place.footprint.high - place.footprint.low)
         self._size = {buffer: _cell_size(found) for buffer, found in spans.items()}
-        self._cells: dict[Buffer, dict[int, Cell]] = {b: defaultdict(Cell) for b in Buffer}
         for place in self.places.values():
             self._give_homes(place)
         for place in self.places.values():
             place.cells = self._near(place)
-
-    def _place(self, access: Access) -> Touched:
-        """Return the one place of all accesses that are equal."""
-        place = self.places.get(access)
-        if place is None:
-            place = self.places[access] = Touched(access, Footprint.of(access))
-        return place
 
     def forget(self) -> None:
         """Drop all records: they, their places and their cells refer to each other in cycles."""

@@ -15,7 +15,7 @@ from systolic.errors import ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.array_tile import ArrayTile
-from systolic.isa.effects import times
+from systolic.isa.effects import effects_of, times
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul
 from systolic.isa.legality.program import check_program
 from systolic.isa.lint.diagnostic import Code, Diagnostic, named
@@ -41,9 +41,10 @@ def lint(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -
     if execution.stuck:
         found = _never_posted(program, chip) or deadlocks(program, execution)
     else:
-        found += self_overlaps(program, chip)
-        with collector_at_rest():  # nothing that it makes is dropped before its end
-            found += find_hazards(program, chip, execution.order, inputs)
+        with collector_at_rest():  # nothing that is made here is dropped before its end
+            effects = effects_of(program)
+            found += self_overlaps(program, chip, effects)
+            found += find_hazards(program, chip, execution.order, effects, inputs)
     return found + list(_unused_posts(program))
 
 

@@ -15,13 +15,12 @@ stuck, which have no order to check.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice
 
 import numpy as np
 
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access, Buffer
-from systolic.isa.effects import reads, reads_its_target, writes
+from systolic.isa.effects import Effects, reads_its_target
 from systolic.isa.footprint import Footprint, uncovered
 from systolic.isa.instruction import Instruction, MatMul
 from systolic.isa.lint.diagnostic import BufferBox, Code, Diagnostic, named
@@ -33,15 +32,19 @@ from systolic.isa.program import Program
 
 
 def find_hazards(
-    program: Program, chip: Chip, order: Sequence[int], inputs: Iterable[Access] | None
+    program: Program,
+    chip: Chip,
+    order: Sequence[int],
+    effects: Effects,
+    inputs: Iterable[Access] | None,
 ) -> list[Diagnostic]:
     """Return findings on the memory accesses of a legal program that does not get stuck.
 
-    order: an order in which the instructions can start. inputs: the accesses to memory that has
-    contents at cycle 0. None if they are not known; reads of words never written are then not
-    looked for.
+    order: an order in which the instructions can start. effects: what they read and write.
+    inputs: the accesses to memory that has contents at cycle 0. None if they are not known; reads
+    of words never written are then not looked for.
     """
-    return _Pass(program, chip, order, inputs).run()
+    return _Pass(program, chip, order, effects, inputs).run()
 
 
 class _Pass:
@@ -52,6 +55,7 @@ class _Pass:
         program: Program,
         chip: Chip,
         order: Sequence[int],
+        effects: Effects,
         inputs: Iterable[Access] | None,
     ) -> None:
         self._instructions = program.instructions
@@ -59,15 +63,11 @@ class _Pass:
         self._structure = Structure.of(program, chip)
         self._order = Order(self._structure, order)
         self._overtaking = Overtaking(self._order)
-        effects = [(reads(i), writes(i)) for i in program.instructions]
-        everything = [access for read, written in effects for access in (*read, *written)]
-        self._shadow = Shadow(chain(everything, inputs or ()))
-        places = iter(self._shadow.in_turn)
-        self._effects = [
-            ([*islice(places, len(read))], [*islice(places, len(written))])
-            for read, written in effects
-        ]
-        self._inputs = None if inputs is None else [*places]
+        self._shadow = Shadow()
+        places_of = self._shadow.places_of
+        self._effects = [(places_of(read), places_of(written)) for read, written in effects]
+        self._inputs = None if inputs is None else places_of(inputs)
+        self._shadow.lay_out()
         self._said: set[tuple[str, int, int]] = set()
         self._found: list[Diagnostic] = []
 

@@ -8,7 +8,7 @@ any byte that is both is a finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -18,10 +18,10 @@ from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.effects import (
+    Effects,
     block,
     moved_access,
     picked_access,
-    reads,
     reads_beside,
     reads_per_element,
     reads_per_lane,
@@ -30,7 +30,6 @@ from systolic.isa.effects import (
     scales_touched,
     target_of,
     window,
-    writes,
 )
 from systolic.isa.engines import Pace, pace_of
 from systolic.isa.footprint import Footprint, repeats
@@ -47,21 +46,37 @@ PARTITION = 1 << 50
 """More bytes than a partition has."""
 
 
-def self_overlaps(program: Program, chip: Chip) -> list[Diagnostic]:
+def self_overlaps(program: Program, chip: Chip, effects: Effects) -> list[Diagnostic]:
     """Return a finding for each instruction that writes a word twice or reads its own result."""
     found = []
-    for index, instruction in enumerate(program.instructions):
-        for region, what in _overlaps(instruction, chip):
+    for index, (read, written) in enumerate(effects):
+        instruction = program.instructions[index]
+        if _is_apart(instruction, read, written):
+            continue
+        for region, what in _overlaps(instruction, (read, written), chip):
             message = f"{named(index, instruction)} {what} {region}"
             involved = ((index, type(instruction).__name__),)
             found.append(Diagnostic("self-overlap", "error", message, involved, region))
     return found
 
 
-def _overlaps(instruction: Instruction, chip: Chip) -> Iterator[tuple[BufferBox, str]]:
+def _is_apart(instruction: Instruction, read: Sequence[Access], written: Sequence[Access]) -> bool:
+    """Return whether all it writes is one access, or none, once, to a buffer that it reads not."""
+    if len(written) != 1:
+        return not written
+    if repeats(written[0]):
+        return False
+    buffer = written[0].buffer
+    return isinstance(instruction, MatMul) or all(r.buffer is not buffer for r in read)
+
+
+def _overlaps(
+    instruction: Instruction, effects: tuple[Sequence[Access], Sequence[Access]], chip: Chip
+) -> Iterator[tuple[BufferBox, str]]:
     moved, picked = moved_access(instruction), picked_access(instruction)
     is_anywhere = moved is not None or picked is not None
-    for target in writes(instruction):
+    sources, targets = effects
+    for target in targets:
         at_once = moved[1] if moved and moved[2] == target else target  # of all that it may write
         if repeats(target) and _writes_twice(at_once):
             yield Footprint.of(target).region, "writes a word more than once in"
@@ -73,7 +88,7 @@ def _overlaps(instruction: Instruction, chip: Chip) -> Iterator[tuple[BufferBox,
             continue
         if isinstance(instruction, OnEngine) and target in scales_touched(instruction):
             yield from _met_by_result(instruction, target)
-        for source in reads(instruction):
+        for source in sources:
             is_turned = isinstance(instruction, DmaTranspose)
             if source.buffer is not target.buffer or (source == target and not is_turned):
                 continue
