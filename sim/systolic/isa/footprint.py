@@ -105,10 +105,10 @@ class Footprint:
             return True
         if other.is_dense and (other.low <= self.low or self.high <= other.high):
             return True
-        return self._runs_meet(other)
+        return self.runs_meet(other)
 
-    def _runs_meet(self, other: Footprint) -> bool:
-        """Return whether a run of each has a byte in common."""
+    def runs_meet(self, other: Footprint) -> bool:
+        """Return whether a run of each has a byte in common, where their bounding boxes have."""
         if self.is_dense and not other.repeats:
             return other._touches(self.low, self.high)
         if other.is_dense and not self.repeats:

@@ -199,7 +199,7 @@ def _boxed(record: NotedAccess) -> Boxed:
 def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[NotedAccess]:
     """Return the live records of some lists that have a byte in common with a footprint, once."""
     first, stop, low, high = footprint.first, footprint.stop, footprint.low, footprint.high
-    is_dense, meets = footprint.is_dense, footprint.meets
+    is_dense, runs_meet = footprint.is_dense, footprint.runs_meet
     found = [
         record
         for records in lists
@@ -208,7 +208,7 @@ def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[NotedAccess
         # Both ends of a box are touched, so most sets meet one that is dense: no need to ask.
         if (is_dense and (dense or low <= c or d <= high))
         or (dense and (c <= low or high <= d))
-        or meets(record.place.footprint)
+        or runs_meet(record.place.footprint)
     ]
     return found if len(lists) == 1 else list(dict.fromkeys(found))
 

@@ -39,9 +39,12 @@ class Order:
         self.known = np.full_like(self.clock, NEVER)
         self.known[np.arange(count), structure.queue] = structure.after_done
         self._order = order
-        self._before = _before(structure)
         self._semaphores = _semaphores(structure)
-        self._fixed = self._sources(s for s in self._semaphores if s.is_final)
+        final = self._sources(s for s in self._semaphores if s.is_final)
+        self._fixed = [
+            [*([before] if before >= 0 else ()), *final.get(index, ())]
+            for index, before in enumerate(_before(structure))
+        ]
         self._multiplies = _Multiplies.of(structure)
         self._rows: dict[int, dict[int, list[tuple[int, int]]]] = {}
         self._columns: dict[int, dict[int, list[tuple[int, int]]]] = {}
@@ -77,13 +80,14 @@ class Order:
         """Work out all clocks from the starts that are surely before each start."""
         fixed, found = self._fixed, self._sources(open_ones)
         queue, position = self.structure.queue_of, self.structure.position_of
-        clock = list(self.clock)  # a row of it for each instruction
+        clock, most = list(self.clock), np.maximum  # a row of it for each instruction
         for index in self._order:
-            mine, before = clock[index], self._before[index]
-            if before >= 0:
-                np.maximum(mine, clock[before], out=mine)
-            for source in (*fixed.get(index, ()), *found.get(index, ())):
-                np.maximum(mine, clock[source], out=mine)
+            mine = clock[index]
+            for source in fixed[index]:
+                most(mine, clock[source], mine)
+            if index in found:
+                for source in found[index]:
+                    most(mine, clock[source], mine)
             mine[queue[index]] = position[index]
 
     def _learn(self, semaphores: Sequence[PostsAndWaits]) -> None:
