@@ -41,7 +41,9 @@ def drawn(rng: Random) -> tuple[PlacedCourse, list[Row]]:
     """Return a course from some tick on, and its uses in ticks of the run."""
     rows, origin = rng.choice([regular, irregular])(rng), rng.randrange(-9, 9)
     table = np.array([(a, b, number_of(PORTS[p]), low, up) for a, b, p, low, up in rows]).T
-    return PlacedCourse(Course(table), origin), [(a + origin, b + origin, *r) for a, b, *r in rows]
+    return PlacedCourse(Course.of_table(table), origin), [
+        (a + origin, b + origin, *r) for a, b, *r in rows
+    ]
 
 
 def in_use(rows: list[Row], tick: int) -> list[Row]:

@@ -209,7 +209,9 @@ class CopyPlan:
             begins.append(ends[1:])
             groups.append(groups[-1] + group.count)
         begin = np.concatenate(begins) * period
-        return PlannedCourse(begin.tolist(), groups, Course(np.concatenate(tables, axis=1)))
+        return PlannedCourse(
+            begin.tolist(), groups, Course.of_table(np.concatenate(tables, axis=1))
+        )
 
     def table_of(self, place: int, index: int, first: Integers, stop: Integers) -> UseTable:
         """Return the use of ports by bundles that move from `first` to `stop`, in any unit of time.

@@ -293,7 +293,7 @@ class DmaStream(Stream):
         if is_steady and self._plan.has_course and not is_in_cycle:
             return self._planned_course()
         tables = [table_of(self._uses_in_progress()), self._table_ahead()]
-        return PlacedCourse(Course(joined(tables)), 0)
+        return PlacedCourse(Course.of_table(joined(tables)), 0)
 
     def _ends_with_bytes(self) -> bool:
         """Return whether descriptors are over when their bytes are, and not later for their cost.

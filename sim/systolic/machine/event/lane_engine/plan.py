@@ -36,6 +36,7 @@ from systolic.machine.event.ports.ports import (
     Needs,
     Stretch,
     Timeline,
+    bank_of,
     beside,
     exclusive_needs,
     group_stretches,
@@ -326,8 +327,12 @@ def _slots_per_group(left: Moves, right: Moves, chip: Chip) -> Slots:
     """
     left, right = replace(left, shift=0), replace(right, shift=0)
     groups = max(left.last, right.last) + 1
-    mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)
     cost = np.ones(groups, np.int64)
+    one, other = left.access, right.access
+    banks = bank_of(one, bank_bytes(one, chip)), bank_of(other, bank_bytes(other, chip))
+    if one.buffer is not other.buffer or (None not in banks and banks[0] != banks[1]):
+        return cost
+    mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)
     if not mine.mask & theirs.mask:
         return cost
     group = 0

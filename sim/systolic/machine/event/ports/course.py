@@ -42,17 +42,38 @@ class UseSteps(NamedTuple):
 
 
 class PortUses:
-    """The uses of one port, as lists and as columns of a table, in the order of time.
+    """The uses of one port, in the order of time: as lists, for most have few, and as a table.
 
     begin, end, lowest, highest: of all of them together.
     """
 
-    def __init__(self, table: UseTable) -> None:
-        self.table = table
-        self.first, self.stop = table[FIRST].tolist(), table[STOP].tolist()
-        self.low, self.high = table[LOW].tolist(), table[HIGH].tolist()
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.first: list[int] = []
+        self.stop: list[int] = []
+        self.low: list[int] = []
+        self.high: list[int] = []
+
+    @classmethod
+    def of_table(cls, table: UseTable) -> PortUses:
+        """Return the uses of a table, all of one port."""
+        made = cls(int(table[PORT, 0]))
+        made.first, made.stop = table[FIRST].tolist(), table[STOP].tolist()
+        made.low, made.high = table[LOW].tolist(), table[HIGH].tolist()
+        made.table = table
+        return made.summed_up()
+
+    def summed_up(self) -> PortUses:
+        """Work out what holds of all uses together, when all are known."""
         self.begin, self.end = self.first[0], self.stop[-1]
         self.lowest, self.highest = min(self.low), max(self.high)
+        return self
+
+    @cached_property
+    def table(self) -> UseTable:
+        """Return all uses as a table."""
+        ports = [self.number] * len(self.first)
+        return np.array([self.first, self.stop, ports, self.low, self.high], np.int64)
 
     @cached_property
     def steps(self) -> UseSteps | None:
@@ -72,16 +93,19 @@ class Course:
     are alike have one course, each from a tick of its own on.
     """
 
-    def __init__(self, table: UseTable) -> None:
+    def __init__(self, ports: dict[int, PortUses]) -> None:
+        self.ports = ports
+
+    @classmethod
+    def of_table(cls, table: UseTable) -> Course:
+        """Return the course of all uses of a table."""
         number = table[PORT]
-        self.ports: dict[int, PortUses] = {}
         if not len(number):
-            return
+            return cls({})
         if (number == number[0]).all():
-            self.ports[int(number[0])] = PortUses(table)
-            return
-        for port in dict.fromkeys(number.tolist()):
-            self.ports[port] = PortUses(table[:, number == port])
+            return cls({int(number[0]): PortUses.of_table(table)})
+        ports = dict.fromkeys(number.tolist())
+        return cls({port: PortUses.of_table(table[:, number == port]) for port in ports})
 
 
 class PlacedCourse(NamedTuple):
@@ -103,9 +127,18 @@ def course_in_slots(timeline: Timeline, spacing: int, period: int) -> Course:
 
     An access is taken to use its ports until the next.
     """
-    table = table_of(Use(need, s.first, s.stop) for s in timeline for need in s.needs)
-    table[: STOP + 1] *= spacing * period
-    return Course(table)
+    ticks, ports = spacing * period, dict[int, PortUses]()
+    for first, stop, needs in timeline:
+        for need in needs:
+            number, low, high = place_of(need)
+            uses = ports.get(number)
+            if uses is None:
+                uses = ports[number] = PortUses(number)
+            uses.first.append(first * ticks)
+            uses.stop.append(stop * ticks)
+            uses.low.append(low)
+            uses.high.append(high)
+    return Course({number: uses.summed_up() for number, uses in ports.items()})
 
 
 @lru_cache(maxsize=4096)
