@@ -23,7 +23,7 @@ from systolic.machine.event.ports.edges import edges_that_count, next_edge
 from systolic.machine.event.ports.group import PortGroup, may_meet
 from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.meeting import NEVER, taken_until
-from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
+from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of, number_of
 from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream, by_rank
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
@@ -440,7 +440,7 @@ class Arbiter:
             until = min(until, change or NEVER)
         until = group.first_meeting(granted, now, until)
         for need in refused:
-            port = mask_of((need,))
+            port = 1 << number_of(need.port)
             for stream in granted:
                 if until > now and stream.mask & port:
                     until = min(until, _taken_alike_until(stream, need, now, until))

@@ -143,26 +143,20 @@ def taken_until(placed: PlacedCourse, need: Need, now: int, until: int) -> tuple
     uses = course.ports.get(number)
     if uses is None or uses.lowest >= high or uses.highest <= low:
         return False, until
-    last = until - origin
-    met = _next_met(uses, bisect_right(uses.stop, now - origin), low, high, last)
-    if met is None:
-        return False, until
-    if uses.first[met] > now - origin:
-        return False, uses.first[met] + origin
-    lowest, over = uses.low[met], uses.stop[met]
-    while (met := _next_met(uses, met + 1, low, high, last)) is not None:
-        if uses.low[met] != lowest or uses.first[met] > over:
-            over = min(over, uses.first[met])
+    first, stop, lows, highs = uses.first, uses.stop, uses.low, uses.high
+    last, lowest, over = until - origin, -1, 0
+    for use in range(bisect_right(stop, now - origin), len(stop)):
+        begin = first[use]
+        if begin >= last:
             break
-        over = uses.stop[met]
-    return True, min(over + origin, until)
-
-
-def _next_met(uses: PortUses, number: int, low: int, high: int, last: int) -> int | None:
-    """Return the first use from `number` on in some of these partitions; None if none before."""
-    for use in range(number, len(uses.stop)):
-        if uses.first[use] >= last:
-            return None
-        if uses.low[use] < high and low < uses.high[use]:
-            return use
-    return None
+        if lows[use] >= high or low >= highs[use]:
+            continue
+        if lowest < 0:
+            if begin > now - origin:
+                return False, begin + origin
+            lowest = lows[use]
+        elif lows[use] != lowest or begin > over:
+            over = min(over, begin)
+            break
+        over = stop[use]
+    return (True, min(over + origin, until)) if lowest >= 0 else (False, until)

@@ -66,11 +66,17 @@ def mask_of(needs: Needs) -> int:
 
 def hull(needs: Iterable[Need]) -> Needs:
     """Return each port once, for all partitions between the outermost it is wanted for."""
-    found: dict[Port, Need] = {}
-    for need in needs:
-        old = found.get(need.port, need)
-        found[need.port] = Need(need.port, min(old.first, need.first), max(old.stop, need.stop))
-    return tuple(found.values())
+    found: dict[Port, list[int]] = {}
+    for port, first, stop in needs:
+        outermost = found.get(port)
+        if outermost is None:
+            found[port] = [first, stop]
+            continue
+        if first < outermost[0]:
+            outermost[0] = first
+        if stop > outermost[1]:
+            outermost[1] = stop
+    return tuple([Need(port, first, stop) for port, (first, stop) in found.items()])
 
 
 class Stretch(NamedTuple):
@@ -103,16 +109,19 @@ class Timeline:
         found: dict[Port, int] = {}
         for first, stop, needs in self._stretches:
             for port, low, high in needs:
-                if port.is_of_partitions:
+                if port in found or port.is_of_partitions:
                     found[port] = found.get(port, 0) + (stop - first) * (high - low)
         return found
 
     @cached_property
     def of_banks(self) -> list[Stretch]:
         """Return the stretches, with the needs of ports that all partitions share."""
+        ports = {need.port for need in self.reach if not need.port.is_of_partitions}
+        if not ports:
+            return []
         found: list[Stretch] = []
         for first, stop, needs in self._stretches:
-            if shared := tuple([need for need in needs if not need.port.is_of_partitions]):
+            if shared := tuple([need for need in needs if need.port in ports]):
                 found.append(Stretch(first, stop, shared))
         return found
 
@@ -228,27 +237,29 @@ def merged(left: list[Stretch], right: list[Stretch], slots: int) -> list[Stretc
     if left and left[-1].stop <= right[0].first:
         return [*left, *right]
     found: list[Stretch] = []
-    slot = mine = theirs = 0
+    mine, theirs = _without_gaps(left, slots), _without_gaps(right, slots)
+    slot = until = stop = 0
     while slot < slots:
-        mine, ours, until = _from(left, mine, slot, slots)
-        theirs, others, stop = _from(right, theirs, slot, slots)
-        until = min(until, stop)
-        found.append(Stretch(slot, until, ours + others))
-        slot = until
+        if until <= slot:
+            _, until, ours = next(mine)
+        if stop <= slot:
+            _, stop, others = next(theirs)
+        last = until if until < stop else stop
+        found.append(Stretch(slot, last, ours + others))
+        slot = last
     return found
 
 
-def _from(stretches: list[Stretch], place: int, slot: int, slots: int) -> tuple[int, Needs, int]:
-    """Return the place of the first stretch not over in a slot, the needs there, and until when.
-
-    place: of one that was not over in an earlier slot.
-    """
-    while place < len(stretches) and stretches[place].stop <= slot:
-        place += 1
-    if place == len(stretches):
-        return place, (), slots
-    first, stop, needs = stretches[place]
-    return (place, needs, stop) if first <= slot else (place, (), first)
+def _without_gaps(stretches: list[Stretch], slots: int) -> Iterator[Stretch]:
+    """Yield stretches that follow one another, and what lies between them, to the last slot."""
+    slot = 0
+    for stretch in stretches:
+        if stretch.first > slot:
+            yield Stretch(slot, stretch.first, ())
+        yield stretch
+        slot = stretch.stop
+    if slot < slots:
+        yield Stretch(slot, slots, ())
 
 
 def with_scales(data: list[Stretch], scales: list[Stretch], slots: int) -> list[Stretch]:
