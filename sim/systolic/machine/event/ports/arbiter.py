@@ -289,11 +289,10 @@ class Arbiter:
         """Decide between streams that may meet, or leave it to them."""
         streams = group.streams
         are_held = self._is_held(group.mask)
-        settling = [stream for stream in streams if stream.settles_ports]
-        are_free = not are_held and len(streams) in (1, len(settling))
-        if settling:
-            self._let_settle(settling, among_themselves=are_free)
-        in_rounds = not are_free and not are_held and all(s.has_rounds for s in streams)
+        are_free = not are_held and len(streams) in (1, len(group.settling))
+        if group.settling:
+            self._let_settle(group.settling, among_themselves=are_free)
+        in_rounds = group.has_rounds and not are_free and not are_held
         contest = group.compete(in_rounds=in_rounds)
         if are_free:
             self._let_go(group, now)
@@ -336,10 +335,10 @@ class Arbiter:
         that may meet never do.
         """
         streams = group.streams
-        if not self._is_split:
+        if not (self._is_split and group.has_course):
             return None
         for s in streams:
-            if not s.has_course or s.asks_last_at == now or not (s.granted or s.tick == now):
+            if s.asks_last_at == now or not (s.granted or s.tick == now):
                 return None
         until = group.first_meeting(streams, now, NEVER)
         if until <= now:
@@ -368,7 +367,10 @@ class Arbiter:
                 _take(taken, stream, stream.needs_in_progress())
             is_for_now |= not stream.granted and stream.tick > now
         ready = [s for s in contended if s.tick == now]
-        for stream in sorted(ready, key=lambda s: (s.asks_last_at == now, s.rank)):
+        ready.sort(key=by_rank)
+        if now in [s.asks_last_at for s in ready]:
+            ready.sort(key=lambda s: s.asks_last_at == now)
+        for stream in ready:
             needs, slots = stream.needs()
             if lost := self._first_refused(taken, stream, needs):
                 stream.refuse(lost)
@@ -382,12 +384,12 @@ class Arbiter:
             if stream.asks_last_at == now:
                 changes.append(now + stream.period)
                 is_for_now = True  # in the next cycle it has another place in the line
-        changes += [_end_of(s) for s in contended if s.settles_ports and s.granted]
+        changes += [_end_of(s) for s in group.settling if s.granted]
         # Only now is it known whether the multiplies go on.
         of_holds = [t for hold in holds if (t := hold.state(now)[1]) is not None]
         changes += of_holds
         if len(ready) < len(contended) or len({s.period for s in contended}) > 1:
-            if self._is_split or group.contests or any(s.settles_ports for s in contended):
+            if self._is_split or group.contests or group.settling:
                 changes += [next_edge(s, now) for s in contended]
             else:
                 held = reduce(or_, (hold.mask for hold in holds if hold.state(now)[0]), 0)
@@ -395,7 +397,7 @@ class Arbiter:
                 return min([*edges_that_count(contended, now, held), *of_holds, *last])
             is_for_now |= bool(refused)
         soon = min(changes)
-        if is_for_now or not self._is_split or not all(s.has_course for s in contended):
+        if is_for_now or not (self._is_split and group.has_course):
             return soon
         # A decision may last beyond `soon`: until two streams meet, or, if one was refused, until
         # one that was granted ends.

@@ -28,17 +28,24 @@ class PortGroup:
     """Streams that may meet, and what is known of them.
 
     until: the tick from which on they are to be decided again. has_lost: a stream has left, so that
-    others may meet no more. mask, wide_mask: of all its streams. contests: what was decided of some
-    of them so far (`rounds`).
+    others may meet no more; it is split before it is decided again. mask, wide_mask: of all its
+    streams. has_course, has_rounds: all its streams have. settling: those that settle ports.
+    contests: what was decided of some of them so far (`rounds`).
     """
 
     def __init__(self, streams: list[Stream], until: int, parts: Iterable[PortGroup] = ()) -> None:
         self.streams, self.until = streams, until
         self.has_lost = False
         self.mask = self.wide_mask = 0
+        self.has_course = self.has_rounds = True
+        self.settling: list[Stream] = []
         for stream in streams:
             self.mask |= stream.mask
             self.wide_mask |= stream.wide_mask
+            self.has_course &= stream.has_course
+            self.has_rounds &= stream.has_rounds
+            if stream.settles_ports:
+                self.settling.append(stream)
         self.contests: list[Contest] = []
         self._meetings: dict[tuple[Stream, Stream], _Meeting] = {}
         for part in parts:
