@@ -80,14 +80,14 @@ class Order:
         """Work out all clocks from the starts that are surely before each start."""
         fixed, found = self._fixed, self._sources(open_ones)
         queue, position = self.structure.queue_of, self.structure.position_of
-        clock, most = list(self.clock), np.maximum  # a row of it for each instruction
+        clock = list(self.clock)  # a row of it for each instruction
         for index in self._order:
             mine = clock[index]
             for source in fixed[index]:
-                most(mine, clock[source], mine)
+                np.maximum(mine, clock[source], out=mine)
             if index in found:
                 for source in found[index]:
-                    most(mine, clock[source], mine)
+                    np.maximum(mine, clock[source], out=mine)
             mine[queue[index]] = position[index]
 
     def _learn(self, semaphores: Sequence[PostsAndWaits]) -> None:
