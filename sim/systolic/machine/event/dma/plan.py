@@ -107,7 +107,8 @@ class CopyPlan:
     engines: by group, how many DMA engines move a bundle. pieces: by group, what a bundle costs.
     order: of the descriptors as they are moved, [descriptors]; None if it is that of the copy.
     has_course: its course at paces that never vary is kept (`course`).
-    rates: what a copy moves at, by the shares of bandwidths that it holds (kept by the streams).
+    rates: what a copy moves at, and its paces, by the shares of bandwidths that it holds; the
+    streams keep them.
     """
 
     def __init__(self, copy: DmaCopy, chip: Chip) -> None:
@@ -131,7 +132,7 @@ class CopyPlan:
             )
             for group in self.groups
         ]
-        self.rates: dict[Hashable, SharedRate] = {}
+        self.rates: dict[Hashable, tuple[SharedRate, tuple[BytePace, ...]]] = {}
         self._rest: dict[CopyRate, dict[tuple[int, int], int]] = {}
         self._paces: dict[CopyRate, tuple[BytePace, ...]] = {}
         self._needs: dict[tuple[int, int], Needs] = {}
@@ -158,6 +159,8 @@ class CopyPlan:
 
     def cycles_from(self, place: int, rate: CopyRate, cycle: int) -> int:
         """Return the cycles of all groups from `place` on at a rate, the first begun in `cycle`."""
+        if place == len(self.groups):  # as where all bundles are alike
+            return 0
         known, paces = self._rest.setdefault(rate, {}), self.paces(rate)
         path: list[tuple[tuple[int, int], int]] = []
         phase, rest = cycle % rate.phases, 0

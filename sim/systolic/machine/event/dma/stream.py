@@ -149,10 +149,11 @@ class DmaStream(Stream):
         Most changes leave it as it is: a queue moves no more than its engine can, however few
         share DRAM with it.
         """
-        rate = self._plan.rates.get(shares)
-        if rate is None:
-            rate = self._plan.rates[shares] = self._rate_of(shares)
-        paces = self._plan.paces(rate)
+        found = self._plan.rates.get(shares)
+        if found is None:
+            rate = self._rate_of(shares)
+            found = self._plan.rates[shares] = rate, self._plan.paces(rate)
+        rate, paces = found
         if paces is self._paces:
             return False
         self.advance(self._env.tick)
@@ -214,8 +215,12 @@ class DmaStream(Stream):
             at = self._descriptor_over(rate, cycle)
         count = group.count - self._index - begun
         if count:
-            at += self._plan.paces(rate)[self._group].orbit(self._piece, at).cycles(count)
+            at += self._pace_at(rate).orbit(self._piece, at).cycles(count)
         return at - cycle + self._plan.cycles_from(self._group + 1, rate, at)
+
+    def _pace_at(self, rate: CopyRate) -> BytePace:
+        """Return the pace of the group in hand at a rate, nearly always that at which it moves."""
+        return self._pace if rate is self._shared else self._plan.paces(rate)[self._group]
 
     def _is_begun(self, cycle: int) -> bool:
         """Return whether the descriptor in hand cannot be taken for one that begins in `cycle`."""
@@ -226,7 +231,7 @@ class DmaStream(Stream):
     def _descriptor_over(self, rate: CopyRate, cycle: int) -> int:
         """Return the cycle after the last of the descriptor in hand, at a rate from `cycle` on."""
         left, cost = self._piece.size - self._moved, self._piece.fetch
-        pace = self._plan.paces(rate)[self._group]
+        pace = self._pace_at(rate)
         if not self._overlaps:
             cycle += cost - self._fetched
             return cycle + pace.cycles(cycle, left)
