@@ -44,36 +44,29 @@ class UseSteps(NamedTuple):
 class PortUses:
     """The uses of one port, in the order of time: as lists, for most have few, and as a table.
 
-    begin, end, lowest, highest: of all of them together.
+    columns: first, stop, low, high of all uses. table: of the same uses; made of them if it is
+    needed and not given. begin, end, lowest, highest: of all of them together.
     """
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.first: list[int] = []
-        self.stop: list[int] = []
-        self.low: list[int] = []
-        self.high: list[int] = []
+    def __init__(self, number: int, *columns: list[int], table: UseTable | None = None) -> None:
+        self.number, self._table = number, table
+        self.first, self.stop, self.low, self.high = columns
+        self.begin, self.end = self.first[0], self.stop[-1]
+        self.lowest, self.highest = min(self.low), max(self.high)
 
     @classmethod
     def of_table(cls, table: UseTable) -> PortUses:
         """Return the uses of a table, all of one port."""
-        made = cls(int(table[PORT, 0]))
-        made.first, made.stop = table[FIRST].tolist(), table[STOP].tolist()
-        made.low, made.high = table[LOW].tolist(), table[HIGH].tolist()
-        made.table = table
-        return made.summed_up()
+        columns = (table[row].tolist() for row in (FIRST, STOP, LOW, HIGH))
+        return cls(int(table[PORT, 0]), *columns, table=table)
 
-    def summed_up(self) -> PortUses:
-        """Work out what holds of all uses together, when all are known."""
-        self.begin, self.end = self.first[0], self.stop[-1]
-        self.lowest, self.highest = min(self.low), max(self.high)
-        return self
-
-    @cached_property
+    @property
     def table(self) -> UseTable:
         """Return all uses as a table."""
-        ports = [self.number] * len(self.first)
-        return np.array([self.first, self.stop, ports, self.low, self.high], np.int64)
+        if self._table is None:
+            ports = [self.number] * len(self.first)
+            self._table = np.array([self.first, self.stop, ports, self.low, self.high], np.int64)
+        return self._table
 
     @cached_property
     def steps(self) -> UseSteps | None:
@@ -127,18 +120,18 @@ def course_in_slots(timeline: Timeline, spacing: int, period: int) -> Course:
 
     An access is taken to use its ports until the next.
     """
-    ticks, ports = spacing * period, dict[int, PortUses]()
-    for first, stop, needs in timeline:
+    ticks, ports = spacing * period, dict[int, tuple[list[int], ...]]()
+    for begin, end, needs in timeline:
         for need in needs:
-            number, low, high = place_of(need)
-            uses = ports.get(number)
-            if uses is None:
-                uses = ports[number] = PortUses(number)
-            uses.first.append(first * ticks)
-            uses.stop.append(stop * ticks)
-            uses.low.append(low)
-            uses.high.append(high)
-    return Course({number: uses.summed_up() for number, uses in ports.items()})
+            number, lowest, highest = place_of(need)
+            if number not in ports:
+                ports[number] = [], [], [], []
+            first, stop, low, high = ports[number]
+            first.append(begin * ticks)
+            stop.append(end * ticks)
+            low.append(lowest)
+            high.append(highest)
+    return Course({number: PortUses(number, *columns) for number, columns in ports.items()})
 
 
 @lru_cache(maxsize=4096)

@@ -144,14 +144,14 @@ def taken_until(placed: PlacedCourse, need: Need, now: int, until: int) -> tuple
     if uses is None or uses.lowest >= high or uses.highest <= low:
         return False, until
     first, stop, lows, highs = uses.first, uses.stop, uses.low, uses.high
-    last, lowest, over = until - origin, -1, 0
+    last, over, lowest = until - origin, 0, None
     for use in range(bisect_right(stop, now - origin), len(stop)):
         begin = first[use]
         if begin >= last:
             break
         if lows[use] >= high or low >= highs[use]:
             continue
-        if lowest < 0:
+        if lowest is None:
             if begin > now - origin:
                 return False, begin + origin
             lowest = lows[use]
@@ -159,4 +159,4 @@ def taken_until(placed: PlacedCourse, need: Need, now: int, until: int) -> tuple
             over = min(over, begin)
             break
         over = stop[use]
-    return (True, min(over + origin, until)) if lowest >= 0 else (False, until)
+    return (False, until) if lowest is None else (True, min(over + origin, until))
