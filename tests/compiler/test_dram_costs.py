@@ -223,7 +223,8 @@ def test_tiles_are_chosen_whose_banks_have_ports_of_their_own():
 
 SHARED_CHIPS = {
     "lpddr5_6400_128x128": 1, "ddr4_2400_128x128": 1, "hbm2e_128x128": 1, "hbm3_128x128": 1,
-    "neuroncore_v2": 1, "neuroncore_v3": 1, "ddr4_128x128": 4, "multi_clock_128x128": 2, "ideal_128x128": 4, "patent_128x64": 2,
+    "neuroncore_v2": 1, "neuroncore_v3": 1, "ddr4_128x128": 4, "multi_clock_128x128": 2,
+    "ideal_128x128": 4, "patent_128x64": 2,
 }  # fmt: skip
 
 
