@@ -174,7 +174,9 @@ class DigitWindow:
     """A matrix at the digits of its places in a holder, which is one tile.
 
     down, first: the holder's row and column of the first element; the matrix's rows are rows of the
-    holder side by side. batch, cols: the steps of the matrices, and of the columns of each.
+    holder side by side. batch, cols: the steps of the matrices, and of the columns of each. tall:
+    if there are more rows than that, the others begin at the holder's first row again, `along`
+    columns on (0: all lie side by side).
     """
 
     holder: str
@@ -182,6 +184,8 @@ class DigitWindow:
     first: int
     batch: ColumnSteps
     cols: ColumnSteps
+    tall: int = 0
+    along: int = 0
 
     def number(self, number: int) -> int:
         """Return which of the holder's matrices holds this matrix: the only one."""
@@ -189,27 +193,28 @@ class DigitWindow:
 
     def row(self, row: int) -> int:
         """Return the holder's row of a row."""
-        return self.down + row
+        return self.down + (row % self.tall if self.tall else row)
 
     def column(self, row: int, col: int) -> int:
         """Return the first column of the holder's tile, which has all of them."""
         return 0
 
     def columns(self, number: int, row: int, cols: Span) -> Integers:
-        """Return the holder's column of each of these columns, in every row."""
-        found: Integers = self._start(number) + _stepped(self.cols)[cols.first : cols.stop]
+        """Return the holder's column of each of these columns, in a row."""
+        found: Integers = self._start(number, row) + _stepped(self.cols)[cols.first : cols.stop]
         return found
 
     def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
         """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
-        start = self._start(number)
+        start = self._start(number, row)
         return [
             Segment(part.first, part.count, start + part.base, part.pairs)
             for part in _stepped_segments(self.cols, cols)
         ]
 
-    def _start(self, number: int) -> int:
-        return self.first + int(_stepped(self.batch)[number])
+    def _start(self, number: int, row: int) -> int:
+        beyond = row // self.tall * self.along if self.tall else 0
+        return self.first + int(_stepped(self.batch)[number]) + beyond
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,12 +339,19 @@ class Batches:
                 self._window_on_chip(tensor, view, seen, given=True)
                 return
 
-    def made_on_chip(self, tensor: str, axes: Axes) -> Matrix | None:
-        """Return the matrices of an output on the chip within rows of all; None if none suits."""
+    def may_be_made_on_chip(self, tensor: str, axes: Axes) -> bool:
+        """Return whether `made_on_chip` has matrices for a product that makes this view."""
+        return self._rows_made_on_chip(tensor, axes) is not None
+
+    def _rows_made_on_chip(self, tensor: str, axes: Axes) -> Axes | None:
         builder = self._builder
         if tensor not in builder.graph.outputs or builder.uses(tensor):
             return None
-        view = self._rows_on_chip(tensor, axes)
+        return self._rows_on_chip(tensor, axes)
+
+    def made_on_chip(self, tensor: str, axes: Axes) -> Matrix | None:
+        """Return the matrices of an output on the chip within rows of all; None if none suits."""
+        builder, view = self._builder, self._rows_made_on_chip(tensor, axes)
         if view is None:
             return None
         made = self._window_on_chip(tensor, view, axes, given=False)

@@ -21,6 +21,7 @@ from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
 from systolic.compiler.lower.product_places import place_for_product
+from systolic.compiler.lower.product_results import made_at_home, may_be_made_at_home
 from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES
@@ -88,6 +89,7 @@ def _result(builder: LayerBuilder, op: Operation, axes: Axes, beside: Beside) ->
     return (
         builder.batches.result(op.output, axes, beside)
         or builder.batches.made_on_chip(op.output, axes)
+        or made_at_home(builder, op.output, axes)
         or builder.result(op.output, axes)
     )
 
@@ -132,7 +134,9 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
         P, Q = (N, M) if mapping == "rhs" else (M, N)
         if along in spread:
             costs[mapping] += _spreading_cost(builder.chip, min(P, block_rows(builder.chip)), Q)
-        wrong, alone = minor != along[-1:] and end in graph.outputs, end == op.output
+        alone = end == op.output
+        wrong = minor != along[-1:] and end in graph.outputs
+        wrong = wrong and not (alone and _lies_as_made(builder, end, out))
         if (
             wrong
             and alone
@@ -146,6 +150,12 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
     best = min(costs, key=lambda m: costs[m])
     builder.choose(f"{best} is stationary (estimates: {_listed(costs)} cycles)")
     return best, products[best]
+
+
+def _lies_as_made(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
+    """Return whether an output on the chip needs no move after a product that makes this view."""
+    whole = builder.batches.may_be_made_on_chip(tensor, axes)
+    return whole or may_be_made_at_home(builder, tensor, axes)
 
 
 def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]], str]:

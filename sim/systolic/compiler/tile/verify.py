@@ -110,10 +110,12 @@ class _Verifier:
         None are beyond the last row of a strand, nor between the digits of places in tiles.
         """
         within = [
-            (Span(window.row(0), m.rows), window.columns(number, 0, Span(0, m.cols)))
+            (Span(window.row(rows.first), rows.count), window.columns(number, rows.first, every))
             for m in self._matrices.values()
             if m.holder == name and (window := _spaced(m)) is not None
+            for every in (Span(0, m.cols),)
             for number in range(1 if isinstance(window, StridedWindow) else m.matrices)
+            for rows in _side_by_side(m.rows, window)
         ]
         found = np.full_like(self._written[name], not within)
         if (diagonal := self._diagonals.get(name)) is not None:
@@ -430,6 +432,13 @@ def _spaced(matrix: Matrix) -> StridedWindow | DigitWindow | WordWindow | None:
     """Return where a matrix lies in a holder that has padding beside it; None if it lies else."""
     window = matrix.window.within if isinstance(matrix.window, PartWindow) else matrix.window
     return window if isinstance(window, StridedWindow | DigitWindow | WordWindow) else None
+
+
+def _side_by_side(rows: int, window: StridedWindow | DigitWindow | WordWindow) -> list[Span]:
+    """Return the rows of a matrix, in parts whose rows are rows of the holder side by side."""
+    digits = window.within if isinstance(window, WordWindow) else window
+    tall = (digits.tall if isinstance(digits, DigitWindow) else 0) or rows
+    return [Span(first, min(tall, rows - first)) for first in range(0, rows, tall)]
 
 
 def _needed_rows(node: Node, stationary: Matrix, task: Task) -> Sequence[int]:
