@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
+from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
@@ -35,6 +36,12 @@ from systolic.workload.options import Options
 
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""
+
+MOST_COMPARED = 1000
+"""The most instructions of a program that is planned a second time, with another way of a move."""
+
+NOTABLY = 1.05
+"""How many times less the estimate of the second schedule must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ def _compiled(
     """Return the results of all passes; every: verify each of them."""
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
-    layers, plan = _planned(layers, chip, options)
+    layers, plan = _faster(*_planned(layers, chip, options), chip, options)
     plan = with_arrivals(plan, layers, chip, options)
     _verify_plan(plan, layers, chip, every=every)
     synchronised = synchronise_drafts(name, plan.scheduled.drafts)
@@ -137,6 +144,17 @@ def _compiled(
     in_blocks = not carried.on_chip and any(node.kind != "convert" for node in layers.nodes)
     blocks = equation_1(carried.graph, chip, options) if in_blocks else None
     return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
+
+
+def _faster(layers: Layers, plan: Plan, chip: Chip, options: Options) -> tuple[Layers, Plan]:
+    """Return the layers and the plan, those of the second way of a move if it takes less."""
+    rival = layers.rival
+    if rival is None or len(plan.scheduled.drafts) > MOST_COMPARED:
+        return layers, plan
+    verify_layers(rival)
+    other = best_plan(rival, chip, options)
+    before, after = (estimated_ticks(each.scheduled.drafts, chip) for each in (plan, other))
+    return (rival, other) if after * NOTABLY < before else (layers, plan)
 
 
 def _planned(layers: Layers, chip: Chip, options: Options) -> tuple[Layers, Plan]:

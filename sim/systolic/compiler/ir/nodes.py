@@ -255,7 +255,8 @@ class Layers:
     """The result of the first pass: nodes in order, the matrices they connect, places in DRAM.
 
     choices: the decisions in words, with the estimates that they were based on. homes: tensors on
-    the chip whose tiles say where they lie.
+    the chip whose tiles say where they lie. rival: the layers of the second best way, if its
+    estimate is about as good, so that their schedules are to be compared.
     """
 
     nodes: tuple[Node, ...]
@@ -264,6 +265,7 @@ class Layers:
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
     homes: tuple[TensorOnChip, ...] = ()
+    rival: Layers | None = None
 
     def in_pieces(self) -> Layers:
         """Return the same layers without the places that the compiler has chosen."""

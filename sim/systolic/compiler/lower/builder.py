@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from systolic.compiler.cost.batches import ALONE, Beside
 from systolic.compiler.cost.dma import load_cost
@@ -32,6 +33,9 @@ from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
+
+if TYPE_CHECKING:
+    from systolic.compiler.lower.ways import Choice
 
 BY_FAR = 4
 """A turn byte by byte takes the array, so a transposing DMA must take so many times its cycles."""
@@ -61,15 +65,19 @@ class LayerBuilder(Matrices):
         types: Mapping[str, str] | None = None,
         packed: Collection[str] = (),
         whole: Mapping[str, Shape] | None = None,
+        given_ways: Mapping[str, Choice] | None = None,
     ) -> None:
         """Begin with a graph.
 
         dram: places that there are already. types: those that narrow tensors, which the graph has
         as u8, have for the user. packed: tensors that lie on the chip with several elements in a
         byte, so that no lowering may choose how they lie. whole: tensors that are moved as bytes,
-        with their shapes for the user.
+        with their shapes for the user. given_ways: how moves in DRAM go to some outputs,
+        whatever is best.
         """
         super().__init__(graph, chip, options, dram, types=types or {}, packed=packed)
+        self.given_ways: Mapping[str, Choice] = given_ways or {}
+        self.rival_ways: dict[str, Choice] = {}
         self._folds: dict[tuple[str, Axes], str] = {}
         self.batches = Batches(self)
         self.homes = ChipHomes(self, types or {}, whole or {})
@@ -84,6 +92,10 @@ class LayerBuilder(Matrices):
         kept, choices = tuple(self._kept), tuple(self._choices)
         places, homes = self.dram.places(), self.homes.given()
         return Layers(tuple(self._nodes), matrices, places, kept, choices, homes)
+
+    def note_rival(self, output: str, way: Choice) -> None:
+        """Note the second best way of a move in DRAM, which is about as good as the best."""
+        self.rival_ways[output] = way
 
     def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""

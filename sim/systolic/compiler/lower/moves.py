@@ -21,7 +21,7 @@ from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import physical, swap
-from systolic.compiler.lower.ways import Choice, Ends, cheapest
+from systolic.compiler.lower.ways import Choice, Ends, cheapest, nearest
 from systolic.layout import Layout, Shape
 from systolic.workload.options import Options
 
@@ -31,6 +31,12 @@ MATRICES = 2
 GAPS_COST = 2
 """Rows are brought with their gaps only if the estimate of another way is more than so many times
 as long. Queues that bring more bytes wait for one another longer, which no estimate knows."""
+
+NEARLY = 1.08
+"""A second arrangement is planned as well if its estimate is at most so many times the best one:
+the schedules say more. Of 46 moves on shipped chips whose DRAM has no rows to open that gains four
+6 to 14 %, and nothing is lost. Twice as much would gain nothing more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +163,15 @@ def _arranged(
 
     names: of the source and of the result.
     """
-    choices = _choices(builder, parts, alone=True)
+    choices = _choices_alone(builder, parts, names[1])
     if choices is None:
         return False
     cycles = _cycles(builder, choices)
     if other_cycles is not None and other_cycles <= cycles:
         return False
     others = "" if other_cycles is None else f"; as matrices: {other_cycles}"
+    if names[1] in builder.given_ways:
+        others += "; another way has about as many, but a longer schedule"
     what = f"{names[0]} goes to {names[1]} {_in_words(choices)}"
     builder.choose(f"{what} (about {cycles} cycles{others})")
     _emit(builder, parts, choices, _Places(builder.dram.of(names[0]), names[1], names[1]))
@@ -171,14 +179,29 @@ def _arranged(
     return True
 
 
-def _choices(
-    builder: LayerBuilder, parts: Sequence[MovePart], *, alone: bool = False
+def _choices_alone(
+    builder: LayerBuilder, parts: Sequence[MovePart], output: str
 ) -> list[Choice] | None:
-    """Return the best way of each part; None if none suits one of them.
+    """Return the ways of parts beside which nothing goes on; of one part note the second best.
 
-    alone: nothing else goes on meanwhile, as no product follows.
+    Not where DRAM has rows to open: there no estimate of a schedule knows what queues lose.
     """
-    planner, found = Planner(builder.chip, builder.options, alone=alone), list[Choice]()
+    planner = Planner(builder.chip, builder.options, alone=True)
+    if len(parts) > 1 or builder.chip.dram.organisation is not None:
+        return _choices(builder, parts, planner)
+    if output in builder.given_ways:
+        return [builder.given_ways[output]]
+    found = nearest(parts[0].move, planner, near=NEARLY)
+    for second in found[1:]:
+        builder.note_rival(output, second)
+    return found[:1] or None
+
+
+def _choices(
+    builder: LayerBuilder, parts: Sequence[MovePart], planner: Planner
+) -> list[Choice] | None:
+    """Return the best way of each part; None if none suits one of them."""
+    found: list[Choice] = []
     for part in parts:
         choice = cheapest(part.move, planner, len(parts))
         if choice is None:
@@ -285,7 +308,8 @@ def _cheapest_without_gaps(
             continue  # its bytes are moved a second time at least
         ends = (dense, shape) if stored else (shape, dense)
         parts = move_parts(*ends, range(shape.rank), over_padding=not stored)
-        choices = None if parts is None else _choices(builder, parts)
+        planner = Planner(builder.chip, builder.options)
+        choices = None if parts is None else _choices(builder, parts, planner)
         if parts is not None and choices is not None:
             cycles = _cycles(builder, choices) + moved
             found.append(_WithoutGaps(cycles, before, dense, parts, choices))

@@ -7,8 +7,8 @@ operations is in `systolic.workload.operations.table`, which has the same keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from systolic.compiler.ir.nodes import Layers
@@ -28,6 +28,7 @@ from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.moves import stored_without_gaps
 from systolic.compiler.lower.packed import (
+    Carried,
     carried_graph,
     pack_output,
     prepare_outputs,
@@ -40,6 +41,7 @@ from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
+from systolic.compiler.lower.ways import Choice
 from systolic.errors import CompileError, perhaps, shortened
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -116,6 +118,20 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     check_choices(graph, options)
     carried = carried_graph(expanded(graph), chip)
     check_room(graph, chip)
+    builder = _lowered(carried, chip, options)
+    layers, rivals = builder.layers(), builder.rival_ways
+    if not rivals or len(graph.operations) > 1:
+        return layers
+    return replace(layers, rival=_lowered(carried, chip, options, rivals).layers())
+
+
+def _lowered(
+    carried: Carried,
+    chip: Chip,
+    options: Options,
+    given_ways: Mapping[str, Choice] | None = None,
+) -> LayerBuilder:
+    """Return the builder of a graph that is lowered; given_ways: see the builder."""
     graph = carried.graph
     places = reserve_places(carried, chip)
     builder = LayerBuilder(
@@ -126,6 +142,7 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
         types=carried.types,
         packed=carried.on_chip,
         whole=carried.whole,
+        given_ways=given_ways,
     )
     prepare_outputs(builder, carried)  # before anything is written over what is there
     unpack_inputs(builder, carried)
@@ -144,7 +161,7 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
             _finish(builder, name)
         if name in packed:
             pack_output(builder, packed[name])
-    return builder.layers()
+    return builder
 
 
 def _finish(builder: LayerBuilder, name: str) -> None:

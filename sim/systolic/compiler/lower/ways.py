@@ -6,6 +6,7 @@ through tile by tile. The estimates are those of `systolic.compiler.cost.arrange
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -74,24 +75,36 @@ def cheapest(move: Move, planner: Planner, parts: int = 1) -> Choice | None:
 
     parts: how many moves share the state buffer.
     """
+    return next(iter(nearest(move, planner, parts)), None)
+
+
+def nearest(move: Move, planner: Planner, parts: int = 1, near: float = 1.0) -> list[Choice]:
+    """Return what `cheapest` does, and then the second best if there is one nearly as good.
+
+    near: how many times the best estimate the second one may be. One of the same estimate is mostly
+    the same tiles in another order.
+    """
     if not 2 <= len(move.sizes) <= MOST_FACTORS:
-        return None
-    best: Choice | None = None
+        return []
+    found: list[Choice] = []
+    most = math.inf
     closely = replace(planner, by_address=planner.alone)
     for way in WAYS:
-        if best and way.least(planner, move) >= best.ticks:
+        if way.least(planner, move) >= most:
             continue
         for plan in way.plans(planner, move):
             if way.tiled and not _is_small(planner, way, plan, parts):
                 continue
-            if way.tiled and best and planner.least_ticks(plan) >= best.ticks:
+            if way.tiled and planner.least_ticks(plan) >= most:
                 continue
-            if best and way.estimate(planner, plan).ticks >= best.ticks:
+            if way.estimate(planner, plan).ticks >= most:
                 continue
             ticks = way.estimate(closely, plan).ticks
-            if best is None or ticks < best.ticks:
-                best = Choice(ticks, way, plan)
-    return best
+            if ticks < most and all(ticks != each.ticks for each in found):
+                found = sorted([*found, Choice(ticks, way, plan)], key=lambda each: each.ticks)
+                found = [each for each in found[:2] if each.ticks <= near * found[0].ticks]
+                most = found[1].ticks if len(found) == 2 else near * found[0].ticks
+    return found
 
 
 class _ElementBytes(NamedTuple):

@@ -1,0 +1,114 @@
+"""Moves in DRAM of which two ways have about the same estimate: the shorter schedule is taken.
+
+Every arrangement is estimated here, without a limit, to say which are the best two. numpy is the
+oracle of values; both engines run each program, and all passes are verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+import systolic
+from compiler.test_graph_values import random_values
+from compiler.test_moves import chip, random_move
+from support.both_engines import run_on_both_engines
+from systolic.compiler import compile_graph, pipeline
+from systolic.compiler.cost.arrangements import Planner
+from systolic.compiler.ir.factors import Move
+from systolic.compiler.ir.move_parts import move_parts
+from systolic.compiler.lower import moves, ways
+from systolic.compiler.lower.table import lower_graph
+from systolic.config import load_chip
+from systolic.layout import Shape
+from systolic.shipped import CHIPS
+from systolic.workload import Graph, GraphBuilder
+from systolic.workload.options import Options
+
+HEADS = "s8[2,16,197,197]", "s8[2,16,197,197]{2,0,3,1}"
+
+
+def relayout(before: str, after: str) -> Graph:
+    builder = GraphBuilder(home="dram")
+    builder.tensor("x", before)
+    builder.add("relayout", ("x",), after, name="y")
+    return builder.graph()
+
+
+def every_estimate(move: Move, planner: Planner) -> Iterator[int]:
+    """Yield the ticks of all arrangements of all ways that may be taken."""
+    closely = replace(planner, by_address=True)
+    for way in ways.WAYS:
+        for plan in way.plans(planner, move):
+            if not way.tiled or ways._is_small(planner, way, plan, 1):
+                yield way.estimate(closely, plan).ticks
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("ideal_128x128", *HEADS),
+        ("neuroncore_v4", "bf16[2,128,1280]{1,2,0}", "bf16[2,128,1280]"),
+        ("patent_128x64", "u8[64,96,40]", "u8[64,96,40]{0,1,2}"),
+    ],
+)
+def test_the_nearest_ways_are_the_best_two_of_all(name: str, before: str, after: str) -> None:
+    planner = Planner(load_chip(CHIPS / f"{name}.toml"), Options(), alone=True)
+    source, result = Shape.parse(before), Shape.parse(after)
+    (part,) = move_parts(source, result, range(source.rank), over_padding=False)
+    best, second, *_ = sorted(set(every_estimate(part.move, planner)))
+    found = [choice.ticks for choice in ways.nearest(part.move, planner, near=1e9)]
+    assert found == [best, second]
+    assert [choice.ticks for choice in ways.nearest(part.move, planner)] == [best]
+    assert ways.cheapest(part.move, planner).ticks == best
+
+
+def test_a_second_way_far_from_the_best_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, hardware = relayout(*HEADS), load_chip(CHIPS / "ideal_128x128.toml")
+    assert lower_graph(graph, hardware, Options()).rival is not None
+    monkeypatch.setattr(moves, "NEARLY", 1.05)
+    assert lower_graph(graph, hardware, Options()).rival is None
+
+
+def test_the_shorter_schedule_of_two_ways_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = relayout(*HEADS)
+    result = systolic.run(graph, "ideal_128x128", values=False)
+    assert any("but a longer schedule" in choice for choice in result.compiled.layers.choices)
+    monkeypatch.setattr(pipeline, "MOST_COMPARED", 0)
+    other = systolic.run(graph, "ideal_128x128", values=False)
+    assert result.cycles < 0.95 * other.cycles
+
+
+def test_the_way_of_the_best_estimate_stays_if_its_schedule_is_as_short() -> None:
+    graph, hardware = relayout("pred[1280,1024]", "pred[1280,1024]{0,1}"), "ideal_128x128"
+    layers = systolic.run(graph, hardware, values=False).compiled.layers
+    assert layers.rival is not None
+    assert not any("but a longer schedule" in choice for choice in layers.choices)
+
+
+def test_where_dram_has_rows_to_open_no_second_way_is_planned() -> None:
+    hardware = load_chip(CHIPS / "hbm3_128x128.toml")
+    assert lower_graph(relayout(*HEADS), hardware, Options()).rival is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_second_ways_are_right_on_both_engines(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "NEARLY", 1e9)
+    monkeypatch.setattr(pipeline, "NOTABLY", 0)  # whatever its schedule takes
+    rng = Random(seed)
+    graph, _ = random_move(rng)
+    hardware = chip(rng)
+    compile_graph("moved", graph, hardware, verify=True)
+    run_on_both_engines(graph, hardware, {"x": random_values(rng, graph.shape("x"))})
+
+
+def test_half_of_the_random_moves_have_a_second_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "NEARLY", 1e9)
+    found = 0
+    for rng in map(Random, range(40)):
+        graph, _ = random_move(rng)
+        found += lower_graph(graph, chip(rng), Options()).rival is not None
+    assert found >= 20
