@@ -71,4 +71,4 @@ def test_an_operand_in_four_partitions_is_spread_in_runs_of_rows() -> None:
     assert [(i.source.partition, i.source.partitions, i.target.partitions) for i in sent] == [
         (lane, 1, 128) for lane in range(4)
     ]
-    assert result.cycles == 40081
+    assert result.cycles == 28388

@@ -35,6 +35,27 @@ def product_cost(
     return math.prod(batch) * array_cycles(chip, (P, Q, K), dtype, _chunks(chip, Q))
 
 
+def strand_products_cost(
+    chip: Chip,
+    mapping: Mapping,
+    batch: Sequence[int],
+    sizes: tuple[int, int, int],
+    dtype: str,
+    *,
+    ways: int,
+) -> int:
+    """Return what `product_cost` does, if the stationary columns are taken in so many parts.
+
+    The parts of a matrix follow one another, so that only the last one's sums are waited for.
+    """
+    M, K, N = sizes
+    P = -(-(N if mapping == "rhs" else M) // ways)
+    some = (M, K, P) if mapping == "rhs" else (P, K, N)
+    each, wide = product_cost(chip, mapping, (), some, dtype), min(P, chip.pe_array.cols)
+    waited = wide + result_cycles(chip, wide)
+    return math.prod(batch) * (ways * each - (ways - 1) * waited)
+
+
 def array_cycles(chip: Chip, sizes: tuple[int, int, int], dtype: str, chunks: int) -> int:
     """Return the cycles of streams and loads; with a double buffer the longer hides the other.
 

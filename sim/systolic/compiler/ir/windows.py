@@ -81,6 +81,44 @@ class StridedWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class SteppedWindow:
+    """A matrix whose columns are every `step`-th column of another one, from the `first` on.
+
+    within: how that one lies in the holder (None: it is the holder). Each tile of the holder has
+    all of its columns.
+    """
+
+    holder: str
+    first: int
+    step: int
+    within: MatrixWindow | DigitWindow | None = None
+
+    def number(self, number: int) -> int:
+        """Return which of the holder's matrices holds this matrix."""
+        return self.within.number(number) if self.within else number
+
+    def row(self, row: int) -> int:
+        """Return the holder's row of a row."""
+        return self.within.row(row) if self.within else row
+
+    def column(self, row: int, col: int) -> int:
+        """Return the first column of the holder's tile, which has all of them."""
+        return 0
+
+    def columns(self, number: int, row: int, cols: Span) -> Integers:
+        """Return the holder's column of each of these columns."""
+        first = self.first + self.step * cols.first
+        wide = Span(first, self.step * (cols.count - 1) + 1)
+        every = self.within.columns(number, row, wide) if self.within else np.arange(wide.count)
+        found: Integers = every[:: self.step] + (0 if self.within else first)
+        return found
+
+    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
+        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
+        return segments(np.ascontiguousarray(self.columns(number, row, cols)))
+
+
+@dataclass(frozen=True, slots=True)
 class FoldedWindow:
     """A matrix of which the holder has several rows on a partition, side by side in its columns.
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from systolic.compiler.cost.batches import Beside
 from systolic.compiler.cost.dma import inside_cycles
-from systolic.compiler.cost.products import Mapping, product_cost
-from systolic.compiler.cost.turns import turn_cost
+from systolic.compiler.cost.products import Mapping, product_cost, strand_products_cost
+from systolic.compiler.cost.turns import strands_cost, turn_cost
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
@@ -22,6 +22,7 @@ from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
 from systolic.compiler.lower.product_places import place_for_product
 from systolic.compiler.lower.product_results import made_at_home, may_be_made_at_home
+from systolic.compiler.lower.product_strands import made_in_strands, strands_of_result
 from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES
@@ -60,6 +61,8 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     left = folded.bring(0) or builder.view(op.inputs[0], sizes.lhs, of_lhs)
     right = folded.bring(1) or builder.view(op.inputs[1], sizes.rhs, of_rhs)
     operands = (right, left) if mapping == "rhs" else (left, right)
+    if rows.fold == 1 and made_in_strands(builder, op.output, out, operands):
+        return
     result = _result(builder, op, out, of_out)
     builder.node("multiply", operands, result, fold=rows.fold)
     builder.batches.store(op.output)
@@ -134,10 +137,11 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
         P, Q = (N, M) if mapping == "rhs" else (M, N)
         if along in spread:
             costs[mapping] += _spreading_cost(builder.chip, min(P, block_rows(builder.chip)), Q)
-        alone = end == op.output
-        wrong = minor != along[-1:] and end in graph.outputs
-        wrong = wrong and not (alone and _lies_as_made(builder, end, out))
-        if (
+        alone, wrong = end == op.output, minor != along[-1:] and end in graph.outputs
+        at_home = _cost_at_home(builder, op, mapping, (M, K, N), out) if alone else None
+        if at_home is not None:
+            costs[mapping] = at_home
+        elif (
             wrong
             and alone
             and (stored := builder.batches.cost_of_storing(end, out, Beside(costs[mapping])))
@@ -152,10 +156,28 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
     return best, products[best]
 
 
-def _lies_as_made(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
-    """Return whether an output on the chip needs no move after a product that makes this view."""
-    whole = builder.batches.may_be_made_on_chip(tensor, axes)
-    return whole or may_be_made_at_home(builder, tensor, axes)
+def _cost_at_home(
+    builder: LayerBuilder,
+    op: Operation,
+    mapping: Mapping,
+    sizes: tuple[int, int, int],
+    out: Axes,
+) -> int | None:
+    """Return about how many cycles it takes to make a result where its tiles lie on the chip.
+
+    sizes: M, K, N. out: the view that the product makes. None if the result is moved after it.
+    """
+    chip, tensor, dtype = builder.chip, op.output, builder.graph.shape(op.inputs[0]).element_type
+    shape = builder.graph.shape(tensor)
+    batch = [math.prod(shape.dims[d] for d in group) for group in out[:-2]]
+    cycles = product_cost(chip, mapping, batch, sizes, dtype)
+    if lies := strands_of_result(builder, tensor, out):
+        return strand_products_cost(chip, mapping, batch, sizes, dtype, ways=lies.ways)
+    if lies := strands_of_result(builder, tensor, swap(out)):
+        dims = [math.prod(shape.dims[d] for d in group) for group in lies.axes]
+        return cycles + strands_cost(chip, dims, lies.ways, shape.element_type)
+    whole = builder.batches.may_be_made_on_chip(tensor, out)
+    return cycles if whole or may_be_made_at_home(builder, tensor, out) else None
 
 
 def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]], str]:

@@ -624,8 +624,8 @@ class Matrices:
     def _find_dealt(self) -> set[str]:
         """Return the tensors of which a view may be turned to strands: its tiles are not cut.
 
-        They are outputs whose rows share partitions, and the tensors that a transpose or a relayout
-        brings into such an output.
+        They are outputs whose rows share partitions, the tensors that a transpose or a relayout
+        brings into such an output, and the operand whose columns become its rows in a product.
         """
         makers = {op.output: op for op in self.graph.operations}
         found: set[str] = set()
@@ -636,4 +636,6 @@ class Matrices:
                 op = makers.get(tensor)
                 if op and op.kind in ("transpose", "relayout") and self.uses(op.inputs[0]) == 1:
                     (tensor,) = op.inputs
+                elif op and op.kind == "matmul" and (lies := self.interleaved(tensor)):
+                    found.add(op.inputs[lies.axes[-2] != (self.graph.shape(tensor).rank - 2,)])
         return found

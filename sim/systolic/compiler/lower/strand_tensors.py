@@ -85,7 +85,7 @@ class StrandTensors:
             self._parts[held.name, part] = matrix
         return self._parts[held.name, part]
 
-    def _rows_of(self, strands: Strands) -> list[Matrix]:
+    def rows_of(self, strands: Strands) -> list[Matrix]:
         """Return the strands one by one: every so many rows of the tensor."""
         many = min(strands.ways, strands.rows)
         return [self._part_of(strands, strands.part(row)) for row in range(many)]
@@ -93,8 +93,8 @@ class StrandTensors:
     def each(self, operands: tuple[Strands, ...], output: str, step: LaneStep) -> None:
         """Let an engine make a tensor of others that lie in strands alike: strand by strand."""
         made = self.new(output, operands[0].axes, operands[0].ways)
-        rows = [self._rows_of(strands) for strands in operands]
-        for *inputs, result in zip(*rows, self._rows_of(made), strict=True):
+        rows = [self.rows_of(strands) for strands in operands]
+        for *inputs, result in zip(*rows, self.rows_of(made), strict=True):
             self._builder.node("convert", tuple(inputs), result, step=step)
 
     def _turn_strands(self, source: Strands, target: Strands) -> None:
@@ -127,7 +127,7 @@ class StrandTensors:
         builder.add(holder)
         made = replace(strands, holder=holder)
         builder.choose(f"{held.tensor} is turned as {dtype}, which carries {held.dtype} exactly")
-        for one, other in zip(self._rows_of(strands), self._rows_of(made), strict=True):
+        for one, other in zip(self.rows_of(strands), self.rows_of(made), strict=True):
             builder.node("convert", (one,), other)
         return made
 
@@ -165,7 +165,7 @@ class StrandTensors:
             return self.fix(tensor, before, lies.width)
         made = self.new(tensor, lies.axes, lies.ways)
         made = self.fix(tensor, made, lies.width)
-        for one, other in zip(self._rows_of(before), self._rows_of(made), strict=True):
+        for one, other in zip(self.rows_of(before), self.rows_of(made), strict=True):
             self._builder.node("convert", (one,), other)
         return made
 
