@@ -5,6 +5,7 @@ numpy is the oracle of values; both engines run each program, and all passes are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -72,3 +73,58 @@ def test_an_operand_in_four_partitions_is_spread_in_runs_of_rows() -> None:
         (lane, 1, 128) for lane in range(4)
     ]
     assert result.cycles == 28388
+
+
+TALL = range(40)
+
+
+def with_many_rows(rng: Random) -> Graph:
+    """Return a product whose contraction is longer than a tile has rows, its lhs in tiles."""
+    batch, M, N = rng.randint(2, 5), rng.randint(2, 10), rng.randint(2, 10)
+    K, order = rng.choice([9, 12, 16, 20, 24]), rng.sample(range(3), 3)
+    tile = f"T({rng.choice([2, 4, 8])},16){rng.choice(['', '(2,1)'])}"
+    return multiplied(
+        f"bf16[{batch},{M},{K}]{{{','.join(map(str, order))}:{tile}}}",
+        f"bf16[{batch},{K},{N}]",
+        f"f32[{batch},{M},{N}]",
+    )
+
+
+def chip_of_eight(rng: Random):
+    lanes = {"independent_lanes": rng.random() < 0.5}
+    return ideal_chip(8, 8, state_buffer={"partitions": 8, "banks": 8}, activation=lanes,
+                      result_buffer={"banks": 4, "bank_bytes": 64})  # fmt: skip
+
+
+def goes_to_rows_in_reach(choices: Iterable[str]) -> bool:
+    return any("x goes" in choice and "in reach of a product" in choice for choice in choices)
+
+
+def goes_to_rows(seed: int) -> bool:
+    rng = Random(seed)
+    graph = with_many_rows(rng)
+    return goes_to_rows_in_reach(compile_graph("product", graph, chip_of_eight(rng)).layers.choices)
+
+
+@pytest.mark.parametrize("seed", TALL)
+def test_operands_of_more_rows_than_partitions_are_right_on_both_engines(seed: int) -> None:
+    rng = Random(seed)
+    graph, chip = with_many_rows(rng), chip_of_eight(rng)
+    inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
+    compile_graph("product", graph, chip, verify=True)
+    run_on_both_engines(graph, chip, inputs)
+
+
+def test_some_of_these_operands_go_to_several_lines_of_rows() -> None:
+    assert sum(map(goes_to_rows, TALL)) >= 5
+
+
+def test_an_operand_of_384_rows_goes_to_three_lines_of_rows_at_once() -> None:
+    """Column by column its 12 x 384 vectors of 80 elements would be a copy each."""
+    graph = multiplied(
+        "bf16[12,80,384]{0,1,2:T(8,128)(2,1)}", "bf16[12,384,384]{1,2,0}", "f32[12,80,384]{1,0,2}"
+    )
+    result = systolic.run(graph, "hbm3_128x128", values=False)
+    assert goes_to_rows_in_reach(result.compiled.layers.choices)
+    assert len(result.program.instructions) < 12 * 384
+    assert result.cycles == 33666

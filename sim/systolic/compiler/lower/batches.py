@@ -464,6 +464,10 @@ class Batches:
         shape = self._builder.graph.shape(tensor)
         self._within(tensor, axes, held, BatchGroups(shape, held.axes, axes))
 
+    def lies_as(self, tensor: str, axes: Axes, matrix: Matrix) -> None:
+        """Note the matrices `axes` of a batch, which lie within another matrix."""
+        self._windows[tensor, axes] = matrix.name
+
     def _within(self, tensor: str, axes: Axes, held: Matrix, groups: BatchGroups) -> Matrix:
         """Return the matrices of a batch, which lie within the tiles of its groups."""
         dims = groups.shape.dims

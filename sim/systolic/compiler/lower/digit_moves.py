@@ -21,6 +21,7 @@ from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.digit_moves import Limits, MovePiece, PieceEnd, move_pieces
 from systolic.compiler.ir.homes import as_rows, in_unbroken_rows, lies_unbroken
 from systolic.compiler.ir.nodes import Axes, Matrix, Source
+from systolic.compiler.ir.rows_at_places import rows_at_places
 from systolic.compiler.ir.windows import DigitWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import home_views, physical, swap
@@ -277,6 +278,16 @@ def matrix_of_places(builder: LayerBuilder, tensor: str, places: ChipPlaces) -> 
     block = block_rows(builder.chip), places.columns
     rows, cols = places.rows, places.columns
     return builder.add(Matrix(name, tensor, dtype, (), rows, cols, ((), ()), "node", block=block))
+
+
+def matrices_at_places(
+    builder: LayerBuilder, held: Matrix, places: ChipPlaces, axes: Axes
+) -> Matrix:
+    """Return the matrices of a view, as `rows_at_places` finds them within all places."""
+    window = rows_at_places(places, axes, block_rows(builder.chip), held.name)
+    assert window is not None, "matrices lie at no distance"
+    rows, cols = (math.prod(places.dims[axis] for axis in group) for group in axes[-2:])
+    return builder.at_digits(held, window, rows, cols)
 
 
 def _window(builder: LayerBuilder, held: Matrix, end: PieceEnd, sides: tuple[int, int]) -> Matrix:

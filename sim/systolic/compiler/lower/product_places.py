@@ -27,6 +27,7 @@ from systolic.compiler.lower.digit_moves import (
     emit_pieces,
     holder_of_places,
     in_rows,
+    matrices_at_places,
     matrix_of_places,
     places_at_home,
     views_at_home,
@@ -94,12 +95,11 @@ def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
 def _may_be_placed(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
     home = builder.graph.tensor(tensor)
     lone = builder.is_unplaced(tensor) and builder.uses(tensor) == 1
-    *batch, rows, cols = axes
+    *batch, _, cols = axes
     asked = builder.options.via or builder.options.block or builder.options.tile_columns
     if not lone or asked or home.partition or not (home.shape.layout.tiles and any(batch)):
         return False
-    tall = math.prod(home.shape.dims[axis] for axis in rows)
-    return len(cols) == 1 and tall <= block_rows(builder.chip)
+    return len(cols) == 1
 
 
 def _usual_cycles(builder: LayerBuilder, tensor: str, axes: Axes) -> float:
@@ -200,4 +200,8 @@ def _emit(builder: LayerBuilder, tensor: str, axes: Axes, view: Axes, way: _Way)
         builder.node("move", (source,), result, leg)
     if way.move is not None:
         emit_pieces(builder, held[-1], last, way.move.moves[0])
-    builder.batches.lies_within(tensor, axes, last)
+    if builder.size(tensor, axes[-2]) <= block_rows(builder.chip):
+        builder.batches.lies_within(tensor, axes, last)
+        return
+    matrices = matrices_at_places(builder, last, way.rows, axes)
+    builder.batches.lies_as(tensor, axes, matrices)
