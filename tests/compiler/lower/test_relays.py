@@ -39,7 +39,7 @@ def moved(graph: Graph, values: np.ndarray) -> np.ndarray:
 def test_all_elements_arrive_on_both_engines(
     seed: int, legs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relays, "FEWER", 0)  # whatever other ways take
+    monkeypatch.setattr(relays, "FEWER", 1e-9)  # whatever other ways take
     monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
     monkeypatch.setattr(relays, "ROUGHLY", 1e9)
     monkeypatch.setattr(relays.RelayPlanner, "in_rounds", lambda *_: ())

@@ -6,6 +6,7 @@ same memory, in memories full of other bits, and the program checker look at eve
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -16,9 +17,9 @@ from compiler.lower.test_digit_moves import reshaped
 from compiler.lower.test_relays import moved, relaid
 from support.packed import run
 from systolic.compiler.cost import word_order
-from systolic.compiler.cost.word_relays import word_type
+from systolic.compiler.cost.word_relays import WordTimes, word_type
 from systolic.compiler.ir.windows import DigitWindow, WordWindow
-from systolic.compiler.lower import relays
+from systolic.compiler.lower import relays, word_relays
 from systolic.config import load_chip
 from systolic.isa import Access, Buffer
 from systolic.shipped import CHIPS
@@ -45,7 +46,7 @@ MASKS = "pred[2048,1024]{0,1:T(8,128)(4,1)}", "pred[256,8,1024]{1,0,2}"
 def test_all_elements_arrive_on_both_engines(
     graph: Graph, sent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relays, "FEWER", 0)  # whatever other ways take
+    monkeypatch.setattr(relays, "FEWER", 1e-9)  # whatever other ways take
     monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
     monkeypatch.setattr(relays, "NEAR", 0)
     monkeypatch.setattr(relays, "cheapest_relay", lambda *_, **__: None)
@@ -77,7 +78,7 @@ def test_engines_at_one_port_keep_the_order_of_the_estimate(
 ) -> None:
     """Three engines read from two banks: one that came too soon would hold up another one."""
     every = frozenset({"vector", "scalar", "gpsimd"})
-    shares = word_order.EngineShares(frozenset(), every, frozenset({"scalar"}), 0)
+    shares = word_order.EngineShares(frozenset(), every, frozenset({"scalar"}), late=False)
     monkeypatch.setattr(word_order, "_shares", lambda _: [shares])
     monkeypatch.setattr(word_order, "_sent", lambda *_: [frozenset()])
     result = systolic.run(reshaped(*MASKS), "neuroncore_v3", values=False)
@@ -85,6 +86,28 @@ def test_engines_at_one_port_keep_the_order_of_the_estimate(
     found = re.search(r"in words .* \(about (\d+) cycles\)", choice)
     assert found is not None
     assert abs(int(found[1]) - result.cycles) <= result.cycles * 0.02
+
+
+def test_an_order_is_given_up_only_where_it_takes_more_than_its_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What balance and steps so far take at least is never more than what all steps take."""
+    seen = list[WordTimes]()
+    monkeypatch.setattr(word_relays, "word_plan", lambda _, times, __: seen.append(times))
+    systolic.run(relaid(*HEADS), "neuroncore_v3", values=False)
+    chip = load_chip(CHIPS / "neuroncore_v3.toml")
+    period, made = chip.period("pe_array"), 0
+    for times in seen:
+        shares = [*word_order._shares(times)]
+        for trial in word_order._trials(times, shares, lambda _: (0, 1))[::5]:
+            order = word_order._Order(chip, times, trial, math.inf)
+            plan = order.plan()
+            assert plan is not None
+            again = word_order._Order(chip, times, trial, order.last).plan()
+            assert again == plan
+            assert word_order._Order(chip, times, trial, order.last - period).plan() is None
+            made += 1
+    assert made > 50
 
 
 def test_only_where_the_array_passes_bits_on() -> None:

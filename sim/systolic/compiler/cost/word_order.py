@@ -12,11 +12,16 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from heapq import nsmallest
 from itertools import combinations, product
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from systolic.compiler.cost.word_balance import (
+    EngineShares,
+    StepKind,
+    WordBalance,
+    word_balance,
+)
 from systolic.compiler.cost.word_relays import TurnTicks, WordTimes
 from systolic.hw.spec import Chip
 
@@ -27,22 +32,10 @@ FIRST = 2
 """DMA may send so many of the first bands of each half of the source: later ones would end last."""
 BEST = 8
 """Of so many shares of the engines all bands are tried that DMA may send."""
-LATE = 0, 8, 1 << 16
-"""How many turns may wait until an engine that puts elements in order takes results out."""
-
-StepKind = Literal["bring", "order", "order all", "send", "turn", "turn back"]
-
-
-class EngineShares(NamedTuple):
-    """Which engines bring parts beside one another, put elements in order, and take results out.
-
-    late: those that put in order take results out when so many turns wait, or all is in order.
-    """
-
-    bringing: frozenset[str]
-    ordering: frozenset[str]
-    taking: frozenset[str]
-    late: int
+NEARLY = 1.06
+"""Those shares take at most so many times the least when DMA sends fewer bands."""
+ROUNDED = 0.5
+"""No cost in ticks is rounded by as much."""
 
 
 class WordStep(NamedTuple):
@@ -66,18 +59,53 @@ class WordPlan:
     cycles: int
 
 
-def word_plan(chip: Chip, times: WordTimes) -> WordPlan:
-    """Return the order of the least estimate."""
-    plans = dict[EngineShares, WordPlan]()
-    for shares in _shares(times):
-        ways = _sent(times, (0,) if shares.late else (0, 1))
-        few = (_Order(chip, times, shares, sent).plan() for sent in ways)
-        plans[shares] = min(few, key=lambda plan: plan.cycles)
-    found = [*plans.values()]
-    for shares in nsmallest(BEST, plans, key=lambda some: plans[some].cycles):
-        ways = _sent(times, (1, 2) if shares.late else (2,))
-        found += [_Order(chip, times, shares, sent).plan() for sent in ways]
-    return min(found, key=lambda plan: plan.cycles)
+def word_plan(chip: Chip, times: WordTimes, most: float) -> WordPlan | None:
+    """Return the order of the least estimate; None if none takes so few cycles.
+
+    most: of the array.
+    """
+    period = chip.period("pe_array")
+    best, limit = None, most * period
+    found = dict[EngineShares, int]()
+    every = [*_shares(times)]
+    for trial in _trials(times, every, lambda shares: (0,) if shares.late else (0, 1)):
+        made = _Order(chip, times, trial, limit * NEARLY).plan()
+        if made is None:
+            continue
+        found[trial.shares] = min(made.cycles, found.get(trial.shares, made.cycles))
+        if made.cycles * period <= limit:
+            best, limit = made, (made.cycles - 1) * period
+    few = nsmallest(BEST, found, key=lambda shares: (found[shares], every.index(shares)))
+    for trial in _trials(times, few, lambda shares: (1, 2) if shares.late else (2,)):
+        made = _Order(chip, times, trial, limit).plan()
+        if made is not None:
+            best, limit = made, (made.cycles - 1) * period
+    return best
+
+
+class _Trial(NamedTuple):
+    """Shares of the engines, the bands that DMA sends, and what that takes at least."""
+
+    shares: EngineShares
+    sent: frozenset[int]
+    least: WordBalance
+
+
+def _trials(
+    times: WordTimes,
+    some: Iterable[EngineShares],
+    counts: Callable[[EngineShares], Iterable[int]],
+) -> list[_Trial]:
+    """Return shares with so many bands that DMA sends, those first that could take least."""
+    known = dict[object, WordBalance]()
+    found = list[_Trial]()
+    for shares in some:
+        for sent in _sent(times, counts(shares)):
+            key = shares[:3], len(sent)
+            if key not in known:
+                known[key] = word_balance(times, shares, len(sent))
+            found.append(_Trial(shares, sent, known[key]))
+    return sorted(found, key=lambda trial: trial.least.ticks)
 
 
 def _sent(times: WordTimes, counts: Iterable[int]) -> Iterator[frozenset[int]]:
@@ -97,7 +125,7 @@ def _shares(times: WordTimes) -> Iterator[EngineShares]:
     every = frozenset(times.engines)
     fastest = frozenset(sorted(times.bring, key=lambda name: times.bring[name])[:1])
     brings = dict.fromkeys((fastest, frozenset(times.bring)))
-    ways = product(brings, _some(times.order), _some(times.turn.taken), LATE)
+    ways = product(brings, _some(times.order), _some(times.turn.taken), (False, True))
     for bringing, ordering, taking, late in ways:
         if bringing | ordering | taking == every and (not late or ordering & taking):
             yield EngineShares(bringing, ordering, taking, late)
@@ -116,28 +144,38 @@ class _Waiting(NamedTuple):
     ready: int
 
 
-class _Begin(NamedTuple):
-    """When something can begin, what comes first of two at once, and what does it."""
+class _CopyBegin(NamedTuple):
+    """When which engine can begin a copy, and when it leaves each port."""
 
-    tick: int
-    rank: int
-    do: Callable[[], None]
+    begin: int
+    engine: str
+    ends: list[int]
+
+
+class _TurnBegin(NamedTuple):
+    """When which engine can take the result of a turn out, and when the array begins it."""
+
+    begin: int
+    waiting: _Waiting
+    first: int
+    engine: str
 
 
 @dataclass(slots=True)
 class _Order:
     """Goes through time, in ticks.
 
-    free: when each unit is. ports: the engine that was last at each, and until when. copies: what
-    waits for each port. turns: what waits for the array, by its kind, the first one first. left:
-    the parts of each band that have not been turned. done: when those that have been are there.
-    seen: when what an engine has written can be used. last: when all is done.
+    limit: of those that it may take. free: when each unit is. ports: the engine that was last at
+    each, and until when. copies: what waits for each port. turns: what waits for the array, by its
+    kind, the first one first. left: the parts of each band that have not been turned. done: when
+    those that have been are there. last: when all is done. least: what all takes at least, by the
+    prices of the balance. array: what the array has yet to do.
     """
 
     chip: Chip
     times: WordTimes
-    shares: EngineShares
-    sent: frozenset[int] = frozenset()
+    trial: _Trial
+    limit: float
     steps: list[WordStep] = field(default_factory=list)
     free: dict[str, int] = field(default_factory=dict)
     ports: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -145,17 +183,20 @@ class _Order:
     turns: dict[StepKind, list[_Waiting]] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
-    seen: dict[str, int] = field(default_factory=dict)
     last: int = 0
+    least: float = 0
+    array: int = 0
 
-    def plan(self) -> WordPlan:
-        """Return the steps in their order."""
+    def plan(self) -> WordPlan | None:
+        """Return the steps in their order; None as soon as they must take more than the limit."""
         times, chip = self.times, self.chip
+        self.least = self.trial.least.ticks
+        turned = len(times.halves) - len(self.trial.sent)
+        self.array = turned * (times.parts * times.turn.each + times.columns * times.back.each)
         self.left = dict.fromkeys(range(len(times.halves)), times.parts)
-        self.free = dict.fromkeys((*times.engines, "pe_array", "dma"), 0)
-        for name in times.engines:
-            cycles = chip.engine(name).latency_cycles + chip.post_cycles(name)
-            self.seen[name] = cycles * chip.period(name)
+        self.free = {"pe_array": 0, "dma": 0} | self.trial.least.heads
+        if self._too_long():
+            return None
         for band, half in enumerate(times.halves):
             if times.bring:
                 step = WordStep("bring", band, 0, ports=_from(times.pieces, band % HALVES))
@@ -163,11 +204,16 @@ class _Order:
             else:
                 self._may_order(band, half, 0)
         while self._next():
-            pass
+            if self._too_long():
+                return None
         return WordPlan(tuple(self.steps), -(-self.last // chip.period("pe_array")))
 
+    def _too_long(self) -> bool:
+        least = self.least - ROUNDED
+        return max(least, self.last, self.free["pe_array"] + self.array) > self.limit
+
     def _may_order(self, band: int, port: int, ready: int) -> None:
-        if band in self.sent:
+        if band in self.trial.sent:
             self._may_copy(_Waiting(WordStep("order all", band, 0, ports=(port,)), ready))
             return
         for part in range(self.times.parts):
@@ -177,56 +223,62 @@ class _Order:
         self.copies.setdefault(waiting.step.ports, deque()).append(waiting)
 
     def _next(self) -> bool:
-        """Do what can begin first; return whether there was anything."""
-        found = [*self._copies(), *self._turns()]
-        if not found:
-            return False
-        min(found, key=lambda each: each[:2]).do()
-        return True
-
-    def _copies(self) -> Iterator[_Begin]:
+        """Do what can begin first, a turn before a copy; return whether there was anything."""
+        turn = self._first_turn()
+        first, chosen = turn.begin if turn is not None else -1, None
         for queue in self.copies.values():
             if queue:
-                name = self._engine(queue[0])
-                begin, _ = self._when(queue[0], name)
-                yield _Begin(begin, 1, partial(self._copy, queue, name))
+                copy = self._first_copy(queue[0])
+                if first < 0 or copy.begin < first:
+                    first, chosen = copy.begin, (queue, copy)
+        if chosen is not None:
+            self._copy(*chosen)
+        elif turn is not None:
+            self._turn(turn)
+        return first >= 0
 
-    def _engine(self, waiting: _Waiting) -> str:
-        """Return the engine that will be done with a copy first."""
-        brings = waiting.step.kind == "bring"
-        names = self.shares.bringing if brings else self.shares.ordering
-        return min(sorted(names), key=lambda each: self._when(waiting, each)[1])
+    def _first_copy(self, waiting: _Waiting) -> _CopyBegin:
+        """Return when the engine begins that will be done with a copy first."""
+        best = None
+        for name, each in self.trial.least.ticks_of[waiting.step.kind].items():
+            made = self._when(waiting, name, each)
+            if best is None or made.ends[-1] < best.ends[-1]:
+                best = made
+        assert best is not None
+        return best
 
-    def _ticks(self, step: WordStep) -> dict[str, int]:
-        if step.kind == "order all":
-            return self.times.order_all
-        return self.times.bring if step.kind == "bring" else self.times.order
-
-    def _when(self, waiting: _Waiting, name: str) -> tuple[int, tuple[int, ...]]:
+    def _when(self, waiting: _Waiting, name: str, ticks: int) -> _CopyBegin:
         """Return when an engine begins and when it leaves each port, behind the one before it."""
-        now, each = max(waiting.ready, self.free[name]), self._ticks(waiting.step)[name]
-        begin, ends = -1, []
-        for port in waiting.step.ports:
+        now, ports = max(waiting.ready, self.free[name]), waiting.step.ports
+        begin, ends, each = -1, [], ticks // len(ports)
+        for port in ports:
             last, free = self.ports.get(port, (name, 0))
-            now = max(now, free + self.seen[last] if last != name else free)
+            now = max(now, free + self.times.seen[last] if last != name else free)
             begin = now if begin < 0 else begin
-            now += each // len(waiting.step.ports)
+            now += each
             ends.append(now)
-        return begin, tuple(ends)
+        return _CopyBegin(begin, name, ends)
 
-    def _copy(self, queue: deque[_Waiting], name: str) -> None:
-        _, ends = self._when(queue[0], name)
+    def _copy(self, queue: deque[_Waiting], copy: _CopyBegin) -> None:
+        name, ends = copy.engine, copy.ends
         step = queue.popleft().step._replace(engine=name)
         self.steps.append(step)
-        self.free[name] = ends[-1]
-        self.ports |= {port: (name, end) for port, end in zip(step.ports, ends, strict=True)}
-        done = ends[-1] + self.seen[name]
+        self._busy_until(step.kind, name, ends[-1])
+        for port, end in zip(step.ports, ends, strict=True):
+            self.ports[port] = name, end
+        done = ends[-1] + self.times.seen[name]
         if step.kind == "bring":
             self._may_order(step.band, HALVES + step.band % HALVES, done)
         elif step.kind == "order all":
             self._send(step.band, done)
         else:
             self._may_turn(WordStep("turn", step.band, step.part), done)
+
+    def _busy_until(self, kind: StepKind, name: str, end: int) -> None:
+        """Have an engine do a step until then: idle ticks and slower engines cost its price."""
+        balance = self.trial.least
+        self.least += (end - self.free[name]) * balance.engines[name] - balance.kinds[kind]
+        self.free[name] = end
 
     def _send(self, band: int, ready: int) -> None:
         assert self.times.send is not None
@@ -235,42 +287,40 @@ class _Order:
         self.steps.append(WordStep("send", band, 0))
         self.last = max(self.last, self.free["dma"] + latency)
 
-    def _turns(self) -> Iterator[_Begin]:
-        """Yield the turn whose result can be taken out first; of several one of the first kind.
-
-        Turns are queued in the order in which results are taken out, which takes longer than they.
-        """
-        found = [(self._taken(some[0]), some[0]) for some in self.turns.values() if some]
-        if found:
-            (first, begin, name), waiting = min(
-                found, key=lambda some: (some[0][1], some[1].step.kind)
-            )
-            yield _Begin(begin, 0, partial(self._turn, waiting, first, begin, name))
-
     def _may_turn(self, step: WordStep, ready: int) -> None:
         insort(self.turns.setdefault(step.kind, []), _Waiting(step, ready), key=lambda w: w.ready)
 
-    def _taken(self, waiting: _Waiting) -> tuple[int, int, str]:
+    def _first_turn(self) -> _TurnBegin | None:
+        """Return the turn whose result can be taken out first; of several one of the first kind.
+
+        Turns are queued in the order in which results are taken out, which takes longer than they.
+        """
+        found = [self._taken(some[0]) for some in self.turns.values() if some]
+        return min(found, key=lambda turn: (turn.begin, turn.waiting.step.kind), default=None)
+
+    def _taken(self, waiting: _Waiting) -> _TurnBegin:
         """Return when a turn begins, and when which engine takes its result out."""
-        ticks, shares = self._turn_ticks(waiting.step), self.shares
+        ticks, shares = self._turn_ticks(waiting.step), self.trial.shares
         first = max(waiting.ready + ticks.load, self.free["pe_array"])
         names = shares.taking
-        waiting_turns = sum(map(len, self.turns.values()))
-        if waiting_turns < shares.late and any(self.copies.values()):
+        if shares.late and any(self.copies.values()):
             names = (names - shares.ordering) or names
         begins = {name: max(first + ticks.until, self.free[name]) for name in sorted(names)}
         name = min(begins, key=lambda each: begins[each] + ticks.taken[each])
-        return first, begins[name], name
+        return _TurnBegin(begins[name], waiting, first, name)
 
     def _turn_ticks(self, step: WordStep) -> TurnTicks:
         return self.times.turn if step.kind == "turn" else self.times.back
 
-    def _turn(self, waiting: _Waiting, first: int, begin: int, name: str) -> None:
-        self.turns[waiting.step.kind].remove(waiting)
+    def _turn(self, turn: _TurnBegin) -> None:
+        waiting, name = turn.waiting, turn.engine
+        self.turns[waiting.step.kind].pop(0)
         step, ticks = waiting.step._replace(engine=name), self._turn_ticks(waiting.step)
         self.steps.append(step)
-        self.free["pe_array"], self.free[name] = first + ticks.each, begin + ticks.taken[name]
-        done, band = self.free[name] + self.seen[name], step.band
+        self.free["pe_array"] = turn.first + ticks.each
+        self.array -= ticks.each
+        self._busy_until(step.kind, name, turn.begin + ticks.taken[name])
+        done, band = self.free[name] + self.times.seen[name], step.band
         self.last = max(self.last, done)
         if step.kind == "turn back":
             return

@@ -34,7 +34,7 @@ class WordTimes(NamedTuple):
     parts, columns: of each band, that are turned by themselves, and turned back. halves: in which
     bank of the source each band lies. pieces: the banks of the pieces that are brought, of each
     band. order_all: copies of a whole band. send: what DMA takes to send it, and the latency that
-    it waits before (none: it cannot).
+    it waits before (none: it cannot). seen: of each engine, until what it has written can be used.
     """
 
     parts: int
@@ -47,6 +47,7 @@ class WordTimes(NamedTuple):
     back: TurnTicks
     order_all: dict[str, int]
     send: tuple[int, int] | None
+    seen: dict[str, int]
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -94,7 +95,12 @@ def word_times(chip: Chip, options: Options, relay: WordRelay, dtype: str) -> Wo
         back,
         order_all,
         send,
+        {name: _seen(chip, name) for name in chip.lane_engines},
     )
+
+
+def _seen(chip: Chip, name: str) -> int:
+    return (chip.engine(name).latency_cycles + chip.post_cycles(name)) * chip.period(name)
 
 
 def _of_dma(

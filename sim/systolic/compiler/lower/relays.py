@@ -120,8 +120,8 @@ def relayed(
         relay = cheapest_relay(builder, names, permutation, others, rounds=False)
     least = min(others, relay.cycles) if relay is not None else others
     places = _places(builder, names)
-    words = cheapest_word_relay(builder, names[0], places, permutation, least)
-    if words is not None and words.plan.cycles * FEWER <= least:
+    words = cheapest_word_relay(builder, names[0], places, permutation, least / FEWER)
+    if words is not None:
         emit_word_relay(builder, names, words)
         return True
     if relay is None or relay.cycles * FEWER > others:

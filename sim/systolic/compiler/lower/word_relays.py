@@ -49,13 +49,12 @@ def cheapest_word_relay(
     source: str,
     places: Sequence[tuple[ChipPlaces, ChipPlaces]],
     permutation: Sequence[int] | None,
-    others: float,
+    most_cycles: float,
 ) -> PlacedWords | None:
     """Return the relay of words of the least estimate between some places; None without one.
 
     source: the tensor. permutation: axis i of the result is its axis permutation[i]; None: a
-    reshape. others:
-    about how many cycles another way takes, which these must take less than.
+    reshape. most_cycles: how many it may take; what takes more is not worked out.
     """
     chip, words = builder.chip, word_type(builder.chip)
     dtype = builder.graph.shape(source).element_type
@@ -74,15 +73,16 @@ def cheapest_word_relay(
             times = None
             if _has_room(chip, relay, dtype):
                 times = word_times(chip, builder.options, relay, dtype)
-            if times is None or times.least() >= others * chip.period("pe_array"):
+            if times is None or times.least() > most_cycles * chip.period("pe_array"):
                 continue
             if all(times != known for _, _, known in relays):
                 relays.append((both, relay, times))
-    found = [
-        PlacedWords(*both, relay, word_plan(chip, times))
-        for both, relay, times in nsmallest(TRIED, relays, key=lambda some: some[2].least())
-    ]
-    return min(found, key=lambda each: each.plan.cycles, default=None)
+    best = None
+    for both, relay, times in nsmallest(TRIED, relays, key=lambda some: some[2].least()):
+        plan = word_plan(chip, times, best.plan.cycles - 1 if best is not None else most_cycles)
+        if plan is not None:
+            best = PlacedWords(*both, relay, plan)
+    return best
 
 
 def _has_room(chip: Chip, relay: WordRelay, dtype: str) -> bool:
