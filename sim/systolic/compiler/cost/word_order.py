@@ -41,7 +41,8 @@ ROUNDED = 0.5
 class WordStep(NamedTuple):
     """A step of a relay of words, by the numbers of a band and of a part of it.
 
-    engine: that copies, or takes the result out. ports: at which it reads each piece.
+    engine: that copies, or takes the result out. ports: at which it reads each piece. place: the
+    number of the bank to which it brings a band.
     """
 
     kind: StepKind
@@ -49,6 +50,7 @@ class WordStep(NamedTuple):
     part: int
     engine: str = ""
     ports: tuple[int, ...] = ()
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +170,9 @@ class _Order:
     limit: of those that it may take. free: when each unit is. ports: the engine that was last at
     each, and until when. copies: what waits for each port. turns: what waits for the array, by its
     kind, the first one first. left: the parts of each band that have not been turned. done: when
-    those that have been are there. last: when all is done. least: what all takes at least, by the
-    prices of the balance. array: what the array has yet to do.
+    those that have been are there. last: when all is done. brought: how many bands have been.
+    least: what all takes at least, by the prices of the balance. array: what the array has yet to
+    do.
     """
 
     chip: Chip
@@ -184,6 +187,7 @@ class _Order:
     left: dict[int, int] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
     last: int = 0
+    brought: int = 0
     least: float = 0
     array: int = 0
 
@@ -199,7 +203,7 @@ class _Order:
             return None
         for band, half in enumerate(times.halves):
             if times.bring:
-                step = WordStep("bring", band, 0, ports=_from(times.pieces, band % HALVES))
+                step = WordStep("bring", band, 0, ports=_from(times.pieces[band], band % HALVES))
                 self._may_copy(_Waiting(step, 0))
             else:
                 self._may_order(band, half, 0)
@@ -262,13 +266,16 @@ class _Order:
     def _copy(self, queue: deque[_Waiting], copy: _CopyBegin) -> None:
         name, ends = copy.engine, copy.ends
         step = queue.popleft().step._replace(engine=name)
+        if step.kind == "bring":
+            # two engines that bring at the same time write to two banks
+            step, self.brought = step._replace(place=self.brought % HALVES), self.brought + 1
         self.steps.append(step)
         self._busy_until(step.kind, name, ends[-1])
         for port, end in zip(step.ports, ends, strict=True):
             self.ports[port] = name, end
         done = ends[-1] + self.times.seen[name]
         if step.kind == "bring":
-            self._may_order(step.band, HALVES + step.band % HALVES, done)
+            self._may_order(step.band, HALVES + step.place, done)
         elif step.kind == "order all":
             self._send(step.band, done)
         else:

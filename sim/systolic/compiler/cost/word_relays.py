@@ -32,15 +32,16 @@ class WordTimes(NamedTuple):
     """What all legs take, in ticks: copies of each engine that can make them, and turns.
 
     parts, columns: of each band, that are turned by themselves, and turned back. halves: in which
-    bank of the source each band lies. pieces: the banks of the pieces that are brought, of each
-    band. order_all: copies of a whole band. send: what DMA takes to send it, and the latency that
-    it waits before (none: it cannot). seen: of each engine, until what it has written can be used.
+    bank of the source each band lies. pieces: of each band, the banks of the pieces that are
+    brought. order_all: copies of a whole band. send: what DMA takes to send it, and the latency
+    that it waits before (none: it cannot). seen: of each engine, until what it has written can be
+    used.
     """
 
     parts: int
     columns: int
     halves: tuple[int, ...]
-    pieces: tuple[int, ...]
+    pieces: tuple[tuple[int, ...], ...]
     bring: dict[str, int]
     order: dict[str, int]
     turn: TurnTicks
@@ -88,7 +89,7 @@ def word_times(chip: Chip, options: Options, relay: WordRelay, dtype: str) -> Wo
         len(parts),
         len(columns),
         tuple(map(relay.half, bands)),
-        tuple(map(relay.half_of, bring.given)) if bring is not None else (),
+        tuple(relay.halves_of(bring, band) for band in bands) if bring is not None else (),
         copies[0] if bring is not None else {},
         copies[-1],
         turn,

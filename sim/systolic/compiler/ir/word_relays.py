@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from systolic.compiler.ir.change_of_view import ChangeOfView, Piece
+from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_places import LANE
 from systolic.compiler.ir.relays import (
     RelayDigit,
@@ -210,9 +210,14 @@ class WordRelay:
         first = sum(digit.before * value for digit, value in band)
         return int(2 * first >= self.ends.source.columns)
 
-    def half_of(self, piece: Piece) -> int:
-        """Return in which half of the source's columns a piece begins."""
-        return int(2 * piece.source_col >= self.ends.source.columns)
+    def halves_of(self, leg: ChangeOfView, band: Values) -> tuple[int, ...]:
+        """Return in which half of the source's columns each piece of a band begins.
+
+        leg: of the first band; that of another one begins some columns behind it.
+        """
+        first = sum(digit.before * value for digit, value in band)
+        columns = self.ends.source.columns
+        return tuple(int(2 * (piece.source_col + first) >= columns) for piece in leg.given)
 
     @property
     def sizes(self) -> tuple[int, int, int]:

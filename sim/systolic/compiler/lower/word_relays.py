@@ -139,7 +139,7 @@ class _Emitter:
             band, part = step.band, step.part
             if step.kind == "bring":
                 leg = _half_by_half(relay.brought(bands[band]), band)
-                beside[band] = self._moved(self.source, leg, step, band % 2)
+                beside[band] = self._moved(self.source, leg, step, step.place)
             elif step.kind == "order":
                 leg = relay.ordered(bands[band], parts[part])
                 held = beside.get(band, self.source)
