@@ -1,9 +1,10 @@
 """Networks from run file to trace: processor time and memory of each stage, by instruction too.
 
-Each line is a process of its own, its kernel compiled before, and seconds are of its processor
-time, so that whatever else runs does not count. "compile" is `compile_graph`, "check" the program
-checker that runs before every run, "simulate" the whole `simulate` call; microseconds are those of
-an instruction. Medians of several rounds, interleaved. numpy's reference is not among them.
+Each line is a process of its own, its kernel compiled and its modules imported before (start-up is
+measured by `bench_start_up.py`), and seconds are of its processor time, so that whatever else runs
+does not count. "compile" is `compile_graph`, "check" the program checker that runs before every
+run, "simulate" the whole `simulate` call; microseconds are those of an instruction. Medians of
+several rounds, interleaved. numpy's reference is not among them.
 
     python benchmarks/bench_networks.py [ROUNDS] [NAME ...]
 """
@@ -22,7 +23,7 @@ import resource, sys, time
 from systolic.compiler import compile_graph
 from systolic.config import load_run
 from systolic.isa.lint.lint import lint
-from systolic.machine import simulate
+from systolic.machine import event, simulate
 from systolic.run.tensors import graph_images, initial_accesses
 
 config = load_run(sys.argv[1])
