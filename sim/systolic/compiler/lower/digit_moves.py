@@ -35,6 +35,11 @@ SPARE_BYTES = 2048
 """The bytes of each partition that are left for identities, and between tensors."""
 
 
+ADVANTAGE = 1.05
+"""Turns by digits between two tensors in tiles are done if estimates say that views take more than
+so many times their cycles."""
+
+
 @dataclass(frozen=True, slots=True)
 class ViewsAtHome:
     """The views in which work takes a tensor on the chip, and what it costs to turn it to them.
@@ -84,12 +89,16 @@ class DigitMove:
         """Return whether engines copy some pieces."""
         return any(not piece.turned for pieces in self.moves for piece in pieces)
 
-    def is_cheaper(self, other_cycles: float) -> bool:
+    def is_cheaper(self, other_cycles: float, *, both_placed: bool = False) -> bool:
         """Return whether to move so, and not another way, by its estimate.
 
         Of equals a copy lane by lane has fewer instructions; turns have as many as views have.
+        both_placed: source and result have tiles. They may be those that the compiler chose in a
+        run before, which turned views, so these must be notably dearer.
         """
-        return other_cycles > self.cycles or (other_cycles == self.cycles and not self.turns)
+        if not self.turns:
+            return other_cycles >= self.cycles
+        return other_cycles > self.cycles * (ADVANTAGE if both_placed else 1)
 
     def then(self, other: DigitMove) -> DigitMove:
         """Return a move with another one after it, from the places to which it goes."""

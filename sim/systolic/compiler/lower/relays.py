@@ -88,7 +88,8 @@ def moved_from_place_to_place(
     views. Returns whether it is done.
     """
     move = cheapest_digit_move(builder, names, permutation)
-    if move is not None and not move.is_cheaper(by_views):
+    both = all(builder.graph.shape(name).layout.tiles for name in names)
+    if move is not None and not move.is_cheaper(by_views, both_placed=both):
         move = None
     others = min(by_views, move.cycles) if move is not None else by_views
     copied = move is not None and move.cycles <= others and not move.turns
