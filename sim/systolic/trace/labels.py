@@ -59,21 +59,6 @@ def resolve(claims: Iterable[Claim], total: int) -> tuple[LabelInterval, ...]:
     active: list[tuple[int, int, str, int]] = []
     now = place = 0
     while now < total:
-        if not active and place < count and pending[place][0] <= now:
-            *_, label, stop = pending[place]
-            until = pending[place + 1][0] if place + 1 < count else total
-            if now < stop <= until:  # as most: over before another begins
-                place += 1
-                if stop > total:
-                    stop = total
-                if labels and labels[-1] == label:
-                    stops[-1] = stop
-                else:
-                    firsts.append(now)
-                    stops.append(stop)
-                    labels.append(label)
-                now = stop
-                continue
         while place < count and pending[place][0] <= now:
             _, level, order, label, stop = pending[place]
             heapq.heappush(active, (level, order, label, stop))

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from compiler.lower.test_product_places import multiplied
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
@@ -16,17 +17,9 @@ from systolic.compiler import compile_graph
 from systolic.config import load_chip
 from systolic.isa import Buffer, Copy
 from systolic.shipped import CHIPS
-from systolic.workload import Graph, GraphBuilder
+from systolic.workload import Graph
 
 SEEDS = range(40)
-
-
-def multiplied(x: str, w: str, y: str) -> Graph:
-    builder = GraphBuilder(home="state_buffer")
-    builder.tensor("x", x)
-    builder.tensor("w", w)
-    builder.matmul("x", "w", y, name="y")
-    return builder.graph()
 
 
 def drawn(rng: Random) -> Graph:

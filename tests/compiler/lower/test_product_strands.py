@@ -10,7 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from compiler.lower.test_product_results import multiplied, small_chip
+from compiler.lower.test_product_places import multiplied
+from compiler.lower.test_product_results import small_chip
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from systolic.compiler import compile_graph

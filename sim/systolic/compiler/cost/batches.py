@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from systolic.compiler.cost.dma import (
     SAMPLE,
@@ -148,8 +149,10 @@ def _moving(chip: Chip, shape: Shape, axes: Axes, shared: int) -> int:
     beside = range(1, min(matrices, max(1, chip.dma.useful_queues // shared)))
     cycles = 0.0
     first = list(tensor.rectangles((0,) * len(batch), (0, 0), (rows, cols)))
+    matrices_beside = (tuple(map(int, np.unravel_index(n, batch))) for n in beside)
     starts = [
-        next(iter(tensor.rectangles(_index(n, batch), (0, 0), (1, 1)))).access.start for n in beside
+        next(iter(tensor.rectangles(index, (0, 0), (1, 1)))).access.start
+        for index in matrices_beside
     ]
     for part in first:
         step, run = part.access.pattern[-1]
@@ -157,15 +160,6 @@ def _moving(chip: Chip, shape: Shape, axes: Axes, shared: int) -> int:
         others = tuple(start - first[0].access.start for start in starts)
         cycles += in_turn_cycles(chip, Streams(part.access, length, shared, others))
     return round(cycles * shared * matrices * all_rows / rows)
-
-
-def _index(number: int, dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the index of a matrix in a batch."""
-    found = []
-    for size in reversed(dims):
-        number, at = divmod(number, size)
-        found.append(at)
-    return tuple(reversed(found))
 
 
 def sharing_queues(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:

@@ -7,8 +7,7 @@ each is cut into parts for that: engine n writes the n-th stretch of the target,
 another stretch of the source. Example of two engines: they take (source 0 to target 0) and (1 to
 1), then (1 to 0) and (0 to 1). Engines of less than an access in a cycle can share a stretch. What
 lies across the end of a bank, or is left of equal stretches, is copied last, and shared in turn.
-Not here: where tiles lie (`place`), and the parts
-themselves.
+Not here: where tiles lie (`place`), and the parts themselves.
 """
 
 from __future__ import annotations
