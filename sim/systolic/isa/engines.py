@@ -124,7 +124,7 @@ def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
     The first rate that fits it counts, and what passes the ports of the state buffer in a cycle: a
     group of more elements is cut into such as pass, which are no faster together.
     """
-    row = next((row for row in engine.rates if _fits(row, instruction)), None)
+    row = _fitting(engine, instruction)
     most, cycles, fixed = engine.elements_per_cycle, 1, engine.fixed_cycles
     interval = engine.min_interval_cycles
     if row is not None:
@@ -162,26 +162,33 @@ def _passing(instruction: OnEngine, chip: Chip) -> Iterator[int]:
             yield chip.port_width_bytes // access.element_bytes * elements
 
 
-def _fits(row: Rate, instruction: OnEngine) -> bool:
-    if row.does and capability(instruction) not in row.does:
-        return False
-    if row.functions and calculation(instruction) not in row.functions:
-        return False
-    if row.value is not None and not (
-        isinstance(instruction, Memset) and instruction.value == row.value
-    ):
-        return False
+def _fitting(engine: Engine, instruction: OnEngine) -> Rate | None:
+    """Return the first rate of an engine that an instruction fits."""
+    if not engine.rates:
+        return None
+    word, calculated = capability(instruction), calculation(instruction)
     operands, target = reads_per_element(instruction), target_of(instruction)
-    if row.operands is not None:
-        found = sorted(access.buffer.value for access in operands)
-        if found != sorted(row.operands):
-            return False
-    every = (*operands, target)
-    return (
-        (row.target is None or target.buffer.value == row.target)
-        and (not row.types or all(access.dtype in row.types for access in every))
-        and (row.stride_bytes is None or max(map(stride_bytes, every)) <= row.stride_bytes)
-    )
+    buffers = sorted([access.buffer.value for access in operands])
+    types = {access.dtype for access in (*operands, target)}
+    for row in engine.rates:
+        if (
+            (not row.does or word in row.does)
+            and (not row.functions or calculated in row.functions)
+            and (row.value is None or _fills_with(instruction, row.value))
+            and (row.operands is None or buffers == sorted(row.operands))
+            and (row.target is None or target.buffer.value == row.target)
+            and (not row.types or types.issubset(row.types))
+            and (
+                row.stride_bytes is None
+                or max(map(stride_bytes, (*operands, target))) <= row.stride_bytes
+            )
+        ):
+            return row
+    return None
+
+
+def _fills_with(instruction: OnEngine, value: float) -> bool:
+    return isinstance(instruction, Memset) and instruction.value == value
 
 
 def stride_bytes(access: Access) -> int:

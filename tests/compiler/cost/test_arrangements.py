@@ -56,11 +56,12 @@ def test_the_channels_of_dram_count_if_addresses_do() -> None:
     move = replace(Move.dense("s32", sizes, places.order), after=places)
     plan = Arrangement(move, (), (1, 2), (1, 2))
     quick, close = (
-        planner("hbm2e_128x128", by_address=given).by_engine(plan) for given in (False, True)
+        planner("hbm2e_128x128", by_address=given).by_engine(plan, 0) for given in (False, True)
     )
     assert close.outwards > 3 * quick.outwards
     assert close.ticks > quick.ticks
-    alike = [planner("ideal_128x128", by_address=given).by_engine(plan) for given in (False, True)]
+    ideal = (planner("ideal_128x128", by_address=given) for given in (False, True))
+    alike = [each.by_engine(plan, 0) for each in ideal]
     assert alike[0] == alike[1]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from systolic.compiler.cost.dma import (
     beside_cycles,
@@ -26,6 +27,7 @@ from systolic.compiler.cost.engines import (
     in_best_words,
     lane_copy_engines,
 )
+from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.compiler.cost.turns import (
     carrier,
     cast_ticks,
@@ -130,6 +132,33 @@ def _columns_pattern(
     return coalesced(tuple((steps[n], plan.move.sizes[n]) for n in together))
 
 
+class _EngineCopy(NamedTuple):
+    """A copy within lanes, but for its places: so many rows, and how their columns lie."""
+
+    dtype: str
+    rows: int
+    source: Pattern
+    target: Pattern
+
+
+def _on_each_engine(
+    chip: Chip, dtype: str, rows: int, source: Pattern, target: Pattern
+) -> list[Copy]:
+    """Return a copy within lanes on each engine that may execute it, in its best words."""
+    out_of, into = (Access(Buffer.STATE, dtype, 0, rows, 0, side) for side in (source, target))
+    work = Copy(engine="", source=out_of, target=into)
+    works = [replace(work, engine=name) for name in lane_copy_engines(chip, work)]
+    return [in_best_words(chip, each) for each in works]
+
+
+def _engine_ticks(
+    chip: Chip, dtype: str, rows: int, source: Pattern, target: Pattern
+) -> tuple[int, ...]:
+    """Return the ticks of each engine that may execute a copy within lanes."""
+    works = _on_each_engine(chip, dtype, rows, source, target)
+    return tuple(engine_cycles(chip, e.engine, e) * chip.period(e.engine) for e in works)
+
+
 @dataclass(frozen=True, slots=True)
 class _Side:
     """The rows and columns of tiles on one side of a move.
@@ -225,9 +254,8 @@ class Planner:
 
     def least_ticks(self, plan: Arrangement) -> int:
         """Return a lower limit of the arrangement's estimates, found quickly."""
-        chip = self.chip
-        tiles, queues = self.tiles(plan), moving_queues(chip, self.tiles(plan))
-        copies = tiles * self.shared(plan) // queues
+        chip, tiles = self.chip, self.tiles(plan)
+        copies = tiles * self.shared(plan) // moving_queues(chip, tiles)
         return copies * dma_latency_cycles(chip) * chip.period("dma")
 
     def by_runs(self, plan: Arrangement, cols: Sequence[int]) -> Estimate:
@@ -252,12 +280,15 @@ class Planner:
         moved = (turned + stored.outwards) * queues // stored.queues if stored.moved else 0
         return replace(stored, inwards=turned, moved=moved)
 
-    def by_engine(self, plan: Arrangement) -> Estimate:
-        """Return the estimate for tiles whose columns an engine puts in order, lane by lane."""
+    def engine_work(self, plan: Arrangement) -> int:
+        """Return the ticks in which engines put the columns of all tiles in order."""
         together, apart = self.engine_columns(plan)
         copies = self.tiles(plan) * plan.count(apart)
-        each = self._engine_ticks(plan, together)
-        return self._estimate(plan, plan.cols_in, plan.cols_out, shared_out(copies, each))
+        return shared_out(copies, self._engine_ticks(plan, together))
+
+    def by_engine(self, plan: Arrangement, work: int) -> Estimate:
+        """Return the estimate for tiles whose columns engines put in order; work: their ticks."""
+        return self._estimate(plan, plan.cols_in, plan.cols_out, work)
 
     def engine_columns(self, plan: Arrangement) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the columns of one engine copy, and those for each index of which there is one.
@@ -277,30 +308,22 @@ class Planner:
 
     def words(self, plan: Arrangement) -> list[str]:
         """Return the types as which engines copy the columns of tiles."""
-        works = self._engine_copies(plan, self.engine_columns(plan)[0])
+        copy = self._engine_copy(plan, self.engine_columns(plan)[0])
+        works = _on_each_engine(self.chip, *copy)
         return list(dict.fromkeys(work.target.dtype for work in works))
 
-    def _engine_ticks(self, plan: Arrangement, together: tuple[int, ...]) -> list[int]:
+    def _engine_ticks(self, plan: Arrangement, together: tuple[int, ...]) -> tuple[int, ...]:
         """Return the ticks of each engine for one copy."""
-        chip = self.chip
-        return [
-            engine_cycles(chip, work.engine, work) * chip.period(work.engine)
-            for work in self._engine_copies(plan, together)
-        ]
+        return LAST_CHIP.of(_engine_ticks, self.chip, *self._engine_copy(plan, together))
 
-    def _engine_copies(self, plan: Arrangement, together: tuple[int, ...]) -> list[Copy]:
-        """Return what each engine does to put columns of a tile in order, but for their places."""
-        dtype, rows = plan.move.dtype, plan.count(plan.rows_in) // self._tall(plan)
-        source, target = (
-            Access(Buffer.STATE, dtype, 0, rows, 0, _columns_pattern(plan, cols, sizes, together))
-            for cols, sizes in (
-                (plan.brought, (*plan.brought_sizes, plan.move.spaced)),
-                (plan.cols_out, plan.move.sizes),
-            )
+    def _engine_copy(self, plan: Arrangement, together: tuple[int, ...]) -> _EngineCopy:
+        """Return what an engine does to put columns of a tile in order, but for their places."""
+        brought = _columns_pattern(
+            plan, plan.brought, (*plan.brought_sizes, plan.move.spaced), together
         )
-        work = Copy(engine="", source=source, target=target)
-        works = [replace(work, engine=name) for name in lane_copy_engines(self.chip, work)]
-        return [in_best_words(self.chip, each) for each in works]
+        stored = _columns_pattern(plan, plan.cols_out, plan.move.sizes, together)
+        rows = plan.count(plan.rows_in) // self._tall(plan)
+        return _EngineCopy(plan.move.dtype, rows, brought, stored)
 
     def turns(self, move: Move) -> int:
         """Return how often the array turns a move's elements: once, or each of their parts."""
@@ -316,8 +339,8 @@ class Planner:
         turn = chip.pe_array.turn_cycles(dtype) * chip.period("pe_array")
         return self.turns(move) * vectors * turn
 
-    def by_array(self, plan: Arrangement) -> Estimate:
-        """Return the estimate for tiles that the array turns, matrix by matrix or part by part."""
+    def array_work(self, plan: Arrangement) -> int:
+        """Return the ticks in which the array turns all tiles, matrix by matrix or part by part."""
         chip, given = self.chip, turned_as(self.chip, plan.move.dtype)
         dtype = carrier(chip, given)
         assert dtype is not None
@@ -349,8 +372,12 @@ class Planner:
                 ticks = max(ticks, casts)
             else:
                 ticks = max(ticks, casts) + min(ticks, casts) // (1 if one_engine else tiles)
-        found = self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
-        return replace(found, ends=2) if shares_help(chip) else found
+        return ticks
+
+    def by_array(self, plan: Arrangement, work: int) -> Estimate:
+        """Return the estimate for tiles that the array turns; work: the ticks of that."""
+        found = self._estimate(plan, plan.cols_in, plan.cols_out, work)
+        return replace(found, ends=2) if shares_help(self.chip) else found
 
     def can_reach(self, plan: Arrangement) -> bool:
         """Return whether an access names the columns that the array loads, and those it makes."""
@@ -376,14 +403,12 @@ class Planner:
         size, sizes = data_type(plan.move.dtype).size_bytes, plan.move.sizes
         here = _Side(plan.rows_in, tuple(cols_in), plan.move.before, plan.brought_sizes)
         there = _Side(plan.rows_out, tuple(cols_out), plan.move.after, sizes)
-        inwards = self._copies(plan, here, plan.run_in(cols_in), plan.move.spaced)
-        outwards = self._copies(plan, there, plan.run_out(cols_out))
+        shared, run_in, run_out = self.shared(plan), plan.run_in(cols_in), plan.run_out(cols_out)
+        inwards = self._copies(plan, here, tiles * shared, run_in, plan.move.spaced)
+        outwards = self._copies(plan, there, tiles * shared, run_out)
         bytes_in = math.prod(here.sizes) * plan.move.spaced * size
         bytes_out = math.prod(sizes) * size
-        run_in, run_out = (
-            plan.run_in(cols_in) * plan.move.spaced * size,
-            plan.run_out(cols_out) * size,
-        )
+        run_in, run_out = run_in * plan.move.spaced * size, run_out * size
         brought = self._passing(bytes_in, run_in, plan.count(plan.rows_in))
         stored = self._passing(bytes_out, run_out, plan.count(plan.rows_out))
         come = self._in_channels(plan, here, plan.move.spaced)
@@ -400,7 +425,7 @@ class Planner:
             dma_latency_cycles(chip) * period,
             moved * period,
             all_queues,
-            self.shared(plan),
+            shared,
             bytes_pass * period,
         )
 
@@ -429,18 +454,19 @@ class Planner:
         run = min(plan.run_in(cols_in), plan.run_out(cols_out))
         return parts is None or run * data_type(plan.move.dtype).size_bytes >= parts.burst_bytes
 
-    def _copies(self, plan: Arrangement, side: _Side, run: int, spaced: int = 1) -> int:
+    def _copies(self, plan: Arrangement, side: _Side, parts: int, run: int, spaced: int = 1) -> int:
         """Return the cycles of the queues' copies of all tiles in one direction.
 
-        run: how many elements lie side by side. spaced: elements are moved for each of them.
+        parts: of all tiles, one for each queue that shares a tile. run: how many elements lie side
+        by side. spaced: elements are moved for each of them.
         """
-        chip, tiles = self.chip, self.tiles(plan)
+        chip = self.chip
         size = run * spaced * data_type(plan.move.dtype).size_bytes
         lines = chip.dma.partitions_per_cycle if run == side.columns else 1
         if chip.dma.is_spread:
             lines = chip.dma.most_engines(plan.count(side.rows))
         runs = math.prod(side.sizes) // run
-        copies = tiles * self.shared(plan) * side.accesses
+        copies = parts * side.accesses
         if self.alone and self._waits_for_bursts():
             moving = runs * (run_cycles(chip, size) + chip.dma.descriptor_cycles)
             if self.by_address:

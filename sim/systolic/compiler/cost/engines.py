@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import Piece
 from systolic.compiler.ir.lane_step import LaneStep
@@ -211,15 +212,18 @@ def drain_engine(chip: Chip, options: Options) -> str:
 
     Raises CompileError if the chip has none, or the user has chosen one that cannot.
     """
+    return LAST_CHIP.of(_drain_engine, chip, options.drain_engine)
+
+
+def _drain_engine(chip: Chip, chosen: str | None) -> str:
     copy = _drain(chip, "f32")
-    chosen = options.drain_engine
     if chosen is not None and chosen not in (able := engines_able(chip, copy)):
         raise CompileError(
             f"compile.drain_engine: needs one of {', '.join(able) or 'none'}, engines of "
             f"{chip.name} that copy from the result buffer to the state buffer, found "
             f"{shortened(chosen)}{perhaps(chosen, able)}"
         )
-    return cheapest_engine(chip, options, copy)
+    return chosen or cheapest_engine(chip, Options(), copy)
 
 
 def drain_cycles(chip: Chip, options: Options, dtype: str, vectors: int) -> int:

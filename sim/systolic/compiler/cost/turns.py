@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
-from weakref import ref
 
 from systolic.compiler.cost.engines import (
     drain_cycles,
@@ -15,6 +13,7 @@ from systolic.compiler.cost.engines import (
     engine_cycles,
     lane_copy_engines,
 )
+from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
@@ -33,35 +32,9 @@ HALVES = "u16"
 """The type as which the halves of a 32-bit element are turned, one after another."""
 
 
-_Found = TypeVar("_Found")
-
-
-class _LastChip:
-    """Remembers what has been worked out of types for the chip that was asked for last.
-
-    The ways of a move are many, and each asks. The chip is told by identity, and not kept alive.
-    """
-
-    def __init__(self) -> None:
-        self._chip: ref[Chip] | None = None
-        self._found: dict[tuple[Callable[[Chip, str], Any], str], Any] = {}
-
-    def of(self, work: Callable[[Chip, str], _Found], chip: Chip, dtype: str) -> _Found:
-        """Return what a function says of a chip and a type; it is called if that is not known."""
-        if self._chip is None or self._chip() is not chip:
-            self._chip, self._found = ref(chip), {}
-        if (work, dtype) not in self._found:
-            self._found[work, dtype] = work(chip, dtype)
-        found: _Found = self._found[work, dtype]
-        return found
-
-
-_LAST = _LastChip()
-
-
 def carrier(chip: Chip, dtype: str) -> str | None:
     """Return the type in which the array turns elements of a type; None if it cannot."""
-    return _LAST.of(_carrier, chip, dtype)
+    return LAST_CHIP.of(_carrier, chip, dtype)
 
 
 def _carrier(chip: Chip, dtype: str) -> str | None:
@@ -78,7 +51,7 @@ def turned_as(chip: Chip, dtype: str) -> str:
     time. A half is cast before its turn, and of a byte there are twice as many. It is the type
     itself if the array takes no parts either.
     """
-    return _LAST.of(_least_parts, chip, dtype)
+    return LAST_CHIP.of(_least_parts, chip, dtype)
 
 
 def placed_as(chip: Chip, dtype: str) -> str:
@@ -121,7 +94,7 @@ def _part_ticks(chip: Chip, size: int, part: str) -> int:
 
 def casts_beside(chip: Chip, given: str) -> bool:
     """Return whether halves of elements are cast while others are turned and copied out."""
-    return _LAST.of(_casts_beside, chip, given)
+    return LAST_CHIP.of(_casts_beside, chip, given)
 
 
 def _casts_beside(chip: Chip, given: str) -> bool:
@@ -148,6 +121,10 @@ def cast_ticks(
 
 def _caster(chip: Chip, dtype: str, other: str) -> str:
     """Return the engine that casts what is to be turned: not that which copies results out."""
+    return LAST_CHIP.of(_least_caster, chip, dtype, other)
+
+
+def _least_caster(chip: Chip, dtype: str, other: str) -> str:
     name, copy = drain_engine(chip, Options()), _cast(dtype, other, chip.pe_array.rows)
     able = lane_copy_engines(chip, copy)
     others = [each for each in able if each != name]

@@ -10,18 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.compiler.ir.strided import ShapeInDram, StridedShape
 from systolic.isa.access import MAX_PAIRS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Arrangement:
     """The factors of a move by their numbers.
 
     batch: a tile for each of their indices. rows_in, rows_out: on the partitions of the tiles of
-    the source and of the result.
+    the source and of the result. What follows from them is worked out once: estimates ask often.
     """
 
     move: Move
@@ -29,12 +30,12 @@ class Arrangement:
     rows_in: tuple[int, ...]
     rows_out: tuple[int, ...]
 
-    @property
+    @cached_property
     def cols_in(self) -> tuple[int, ...]:
         """Return the columns of a tile of the source, in the source's order."""
         return self._others(range(len(self.move.sizes)), self.rows_in)
 
-    @property
+    @cached_property
     def cols_out(self) -> tuple[int, ...]:
         """Return the columns of a tile of the result, in the result's order."""
         return self._others(self.move.order, self.rows_out)
@@ -45,14 +46,16 @@ class Arrangement:
         padding = (len(self.move.sizes),) if self.move.spaced > 1 else ()
         return (*self.cols_in, *padding)
 
-    @property
+    @cached_property
     def brought_sizes(self) -> tuple[int, ...]:
         """Return the indices of each factor with which tiles are brought, padding counted.
 
         The padding behind a factor joins runs if it lies within the columns of a tile.
         """
-        gaps, within = self.move.gaps or (0,) * len(self.move.sizes), self.cols_in[1:]
-        pairs = enumerate(zip(self.move.sizes, gaps, strict=True))
+        if not self.move.gaps:
+            return self.move.sizes
+        within = self.cols_in[1:]
+        pairs = enumerate(zip(self.move.sizes, self.move.gaps, strict=True))
         return tuple(size + (gap if n in within else 0) for n, (size, gap) in pairs)
 
     @property
@@ -65,11 +68,10 @@ class Arrangement:
             sizes, steps = (*sizes, self.move.spaced), (*steps, 1)
         return StridedShape(self.move.dtype, sizes, steps)
 
-    @property
+    @cached_property
     def rest(self) -> tuple[int, ...]:
         """Return the factors on the address before and after."""
-        rows = (*self.rows_in, *self.rows_out)
-        return tuple(n for n in self.cols_in if n not in rows)
+        return self._others(self.cols_in, self.rows_out)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -78,12 +80,13 @@ class Arrangement:
 
     def count(self, factors: Sequence[int]) -> int:
         """Return how many indices factors have together."""
-        return math.prod(self.move.sizes[n] for n in factors)
+        sizes = self.move.sizes
+        return math.prod([sizes[n] for n in factors])
 
     def count_brought(self, factors: Sequence[int]) -> int:
         """Return how many elements factors have together as they are brought, padding counted."""
         sizes = self.brought_sizes
-        return math.prod(sizes[n] for n in factors) * self.move.spaced
+        return math.prod([sizes[n] for n in factors]) * self.move.spaced
 
     def run_in(self, cols: Sequence[int]) -> int:
         """Return the elements of a run of the source whose columns on the chip are `cols`."""
@@ -117,7 +120,8 @@ class Arrangement:
         return tuple(n for n in cols if n not in apart), tuple(n for n in cols if n in apart)
 
     def _others(self, order: Sequence[int], rows: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(n for n in order if n not in rows and n not in self.batch)
+        taken = {*rows, *self.batch}
+        return tuple([n for n in order if n not in taken])
 
 
 def _run(places: FactorPlaces, cols: Sequence[int], sizes: Sequence[int], spaced: int = 1) -> int:

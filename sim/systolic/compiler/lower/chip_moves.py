@@ -147,8 +147,8 @@ def _moved(
     move = _move(*ends)
     alone = len(builder.graph.operations) == 1
     copied = _arrangements(planner, move, ends, alone=alone)
-    plans = {plan: planner.by_engine(plan).work for plan in copied}
-    turned = {plan: planner.by_array(plan).work for plan in _turned(planner, move, ends)}
+    plans = {plan: planner.engine_work(plan) for plan in copied}
+    turned = {plan: planner.array_work(plan) for plan in _turned(planner, move, ends)}
     plans |= {
         plan: work for plan, work in turned.items() if work < min(plans.values(), default=work + 1)
     }

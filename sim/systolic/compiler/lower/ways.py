@@ -48,15 +48,17 @@ class Ends:
 class Way:
     """A row: its name, the arrangements that suit it, its estimate, and its nodes.
 
-    work: how many instructions there are for a tile. least: a lower limit of all its estimates.
-    tiled: whether anything comes to the chip.
+    estimate: given the ticks of what is done between load and store (`between`), which it is no
+    less than. work: how many instructions there are for a tile. least: a lower limit of all its
+    estimates. tiled: whether anything comes to the chip.
     """
 
     name: str
     plans: Callable[[Planner, Move], Iterator[Arrangement]]
-    estimate: Callable[[Planner, Arrangement], Estimate]
+    estimate: Callable[[Planner, Arrangement, int], Estimate]
     work: Callable[[Planner, Arrangement], int]
     emit: Callable[[LayerBuilder, Arrangement, Ends], None]
+    between: Callable[[Planner, Arrangement], int] = lambda planner, plan: 0
     least: Callable[[Planner, Move], int] = lambda planner, move: 0
     tiled: bool = True
 
@@ -97,9 +99,10 @@ def nearest(move: Move, planner: Planner, parts: int = 1, near: float = 1.0) -> 
                 continue
             if way.tiled and planner.least_ticks(plan) >= most:
                 continue
-            if way.estimate(planner, plan).ticks >= most:
+            between = way.between(planner, plan)
+            if between >= most or way.estimate(planner, plan, between).ticks >= most:
                 continue
-            ticks = way.estimate(closely, plan).ticks
+            ticks = way.estimate(closely, plan, between).ticks
             if ticks < most and all(ticks != each.ticks for each in found):
                 found = sorted([*found, Choice(ticks, way, plan)], key=lambda each: each.ticks)
                 found = [each for each in found[:2] if each.ticks <= near * found[0].ticks]
@@ -280,7 +283,7 @@ WAYS: tuple[Way, ...] = (
     Way(
         "within DRAM",
         _without_tiles,
-        _within_dram,
+        lambda planner, plan, _: _within_dram(planner, plan),
         lambda planner, plan: 0,
         emit=_emit_copies,
         tiled=False,
@@ -288,14 +291,14 @@ WAYS: tuple[Way, ...] = (
     Way(
         "by DMA alone",
         _as_they_lie,
-        lambda planner, plan: planner.by_runs(plan, _runs_columns(plan)),
+        lambda planner, plan, _: planner.by_runs(plan, _runs_columns(plan)),
         lambda planner, plan: 0,
         emit=_emit_runs,
     ),
     Way(
         "by DMA transposes",
         _on_turned_lanes,
-        Planner.by_transposes,
+        lambda planner, plan, _: planner.by_transposes(plan),
         lambda planner, plan: 0,
         emit=_emit_transposes,
     ),
@@ -305,6 +308,7 @@ WAYS: tuple[Way, ...] = (
         Planner.by_engine,
         lambda planner, plan: plan.count(plan.engine_columns()[1]),
         emit=_emit_engine,
+        between=Planner.engine_work,
     ),
     Way(
         "by identity products of strided rows",
@@ -312,6 +316,7 @@ WAYS: tuple[Way, ...] = (
         Planner.by_array,
         lambda planner, plan: 3 * planner.turns(plan.move) * plan.count(plan.rest),
         emit=_emit_array,
+        between=Planner.array_work,
         least=Planner.least_by_array,
     ),
 )
