@@ -152,14 +152,17 @@ def _pace(elements: int, cycles: int, most: int, fixed: int, interval: int) -> P
     return Pace(elements, max(Fraction(1), Fraction(cycles, most)), fixed, max(1, interval))
 
 
-def _passing(instruction: OnEngine, chip: Chip) -> Iterator[int]:
-    """Yield how many elements pass each port of the state buffer that the instruction needs."""
-    read = reads_per_element(instruction) + reads_beside(instruction)
-    parts = [(access, 1) for access in read]
-    parts.append((target_of(instruction), window(instruction)))
-    for access, elements in parts:
-        if access.buffer is Buffer.STATE:
-            yield chip.port_width_bytes // access.element_bytes * elements
+def _passing(instruction: OnEngine, chip: Chip) -> list[int]:
+    """Return how many elements pass each port of the state buffer that the instruction needs."""
+    width, target = chip.port_width_bytes, target_of(instruction)
+    found = [
+        width // access.element_bytes
+        for access in (*reads_per_element(instruction), *reads_beside(instruction))
+        if access.buffer is Buffer.STATE
+    ]
+    if target.buffer is Buffer.STATE:
+        found.append(width // target.element_bytes * window(instruction))
+    return found
 
 
 def _fitting(engine: Engine, instruction: OnEngine) -> Rate | None:

@@ -34,6 +34,7 @@ from systolic.isa.effects import (
     target_of,
 )
 from systolic.isa.engines import (
+    Pace,
     able_engines,
     access_faults,
     functions_of,
@@ -114,8 +115,9 @@ def in_best_words(chip: Chip, work: AnyOnEngine) -> AnyOnEngine:
     engine = chip.engine(work.engine)
 
     def cycles(form: OnEngine) -> tuple[int, int]:
-        reads = pace_of(form, engine, chip).cycles_for(elements_taken(form))
-        return engine_cycles(chip, work.engine, form), reads
+        pace = pace_of(form, engine, chip)
+        reads = pace.cycles_for(elements_taken(form))
+        return _cycles_to_next(engine, pace, len(reads_per_lane(form)) + reads), reads
 
     return min(forms, key=cycles)
 
@@ -201,6 +203,11 @@ def engine_cycles(chip: Chip, name: str, work: OnEngine) -> int:
     engine = chip.engine(name)
     pace = pace_of(work, engine, chip)
     steps = len(reads_per_lane(work)) + pace.cycles_for(elements_taken(work))
+    return _cycles_to_next(engine, pace, steps)
+
+
+def _cycles_to_next(engine: Engine, pace: Pace, steps: int) -> int:
+    """Return the cycles from the start of an instruction of so many steps to that of the next."""
     taken = pace.fixed_cycles + steps
     if engine.dispatch == "serial":
         return max(pace.interval_cycles, engine.dispatch_cycles + taken)
