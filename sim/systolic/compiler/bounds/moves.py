@@ -14,6 +14,7 @@ from systolic.compiler.bounds.channels import busiest_channel
 from systolic.compiler.bounds.common_runs import common_runs
 from systolic.compiler.bounds.gaps import gapped_bytes
 from systolic.compiler.bounds.neighbours import parted_lines
+from systolic.compiler.bounds.own_writes import moves_alone
 from systolic.compiler.bounds.sequencing import of_transpose, queue_bound
 from systolic.compiler.cost.engine_turns import may_turn
 from systolic.compiler.cost.engines import drain_engine
@@ -153,6 +154,9 @@ def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Itera
     outside = homes[1] == "dram"
     for lines in parted_lines(before, after, axes, chip, outside=outside):
         yield parted_bound(chip, lines, outside=outside)
+    if not outside and moves_alone(before, after, axes, chip):
+        size_bytes, lanes = data_type(after.element_type).size_bytes, _lanes_of(after, chip)
+        yield copied_bound(chip, after.num_elements(), size_bytes, lanes=lanes, alone=True)
 
 
 def _from_dram(

@@ -216,23 +216,26 @@ def copied_bound(
     *,
     lanes: int | None = None,
     calculated: bool = False,
+    alone: bool = False,
 ) -> Bound:
     """Return the least time in which elements get another place in the state buffer.
 
     Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
 
         an engine      writes lanes * its fastest rate words, each of up to four bytes of
-                       elements side by side, or as many bytes as pass the ports, over latency + 1
-                       cycles later
+                       elements side by side (alone: of one element), or as many bytes as pass the
+                       ports, over latency + 1 cycles later
         the DMA engines move engines * bytes_per_cycle bytes, from the cycle after their latency on
 
     and begins when its first instruction is dispatched, and an engine ready to read. lanes: the
     partitions to which all elements go, if not all there are. calculated: the elements are no bytes
-    of the source, so that only engines make them.
+    of the source, so that only engines make them. alone: those that no queue moves need a write of
+    an engine each (`systolic.compiler.bounds.own_writes`).
     """
     ways = []
     for unit, engine in copiers(chip, "state_buffer").items():
-        _, lane_bytes = word_rates(engine, chip.port_width_bytes)
+        words, lane_bytes = word_rates(engine, chip.port_width_bytes)
+        lane_bytes = min(lane_bytes, words * size_bytes) if alone else lane_bytes
         behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1
         rate = (lanes or chip.state_buffer.partitions) * lane_bytes
         ways.append(UnitRate(chip.period(unit), rate, behind))

@@ -1,0 +1,93 @@
+"""Whether each element of a move on the chip needs a write of its own, for bounds.
+
+Elements of one or two bytes may be copied as words of up to four bytes. An access names whole
+words, each at a multiple of its bytes, and tensors begin at whole words. So a copy of a word leaves
+each element at the place that it had within its word, and only a write that brings fewer elements
+changes that. In the form of numbers: let s be the place of an element in its partition of the
+source, r that in the result, and d = s - r.
+
+*Two bytes.* If d is odd, a write brings the element alone. If it is even, the last write of the
+element brings it alone, or in a word of the result, whose other element has an odd d.
+
+*One byte.* If d is odd, a write brings the element alone. Of the others let those be set aside that
+some write brings alone. Two of them that are ever in the same half of a word were so in the source.
+One of two such neighbours has an odd d, so each of them is alone among its like in every half. If d
+is no multiple of four, some write brings the element in a half. If it is, the last write of the
+element brings it in a half, or in a word of the result, whose other three have other d.
+
+So all these writes are different ones, if neighbours in the source do not differ in r modulo a
+word, nor elements of a word of the result in s. That is so if s and r count the places in a word by
+different digits of the index. A write may change the type of a word on the way, or pass it through
+the array: it brings the same elements. Not here: what DMA brings, which may begin anywhere
+(`systolic.hw.formulas.moves.copied_bound`), and programs that calculate one word out of several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from systolic.compiler.bounds.steps import step_in
+from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
+from systolic.hw.spec import Chip
+from systolic.layout import COMBINE, Shape
+
+_PLANE = 2
+"""The sizes of a tile that has rows and columns."""
+
+
+class _Digit(NamedTuple):
+    """A digit of an index: `size` values, each `step` indices along a dimension."""
+
+    dim: int
+    step: int
+    size: int
+
+
+def moves_alone(source: Shape, result: Shape, axes: Sequence[int] | None, chip: Chip) -> bool:
+    """Return whether elements that share words need a write each; False if that is not known.
+
+    axes: dimension i of the result is dimension axes[i] of the source; None: a reshape. Both lie in
+    the state buffer, where a tensor without tiles may lie in blocks of any rows.
+    """
+    places = PSUM_WORD_BYTES // data_type(source.element_type).size_bytes
+    if places == 1:
+        return False  # they share no words
+    before, after = (_digits_in_word(shape, places, chip) for shape in (source, result))
+    if before is None or after is None:
+        return False
+    for dim, _, size in after:
+        step = step_in(source, result, dim, axes)
+        if step is None or (axes is None and step.within % size):
+            return False
+        there = _Digit(step.dim, step.steps, size)
+        if not all(_differ(there, digit) for digit in before):
+            return False
+    return True
+
+
+def _differ(one: _Digit, other: _Digit) -> bool:
+    """Return whether one digit keeps its value while the other changes."""
+    apart = one.step % (other.step * other.size) == 0 or other.step % (one.step * one.size) == 0
+    return one.dim != other.dim or apart
+
+
+def _digits_in_word(shape: Shape, places: int, chip: Chip) -> list[_Digit] | None:
+    """Return the digits that count the places in a word; None if none do so everywhere."""
+    layout = shape.layout
+    if shape.rank < _PLANE or layout.padded_dimensions is not None:
+        return None
+    minor, second = layout.minor_to_major[:_PLANE]
+    sizes = [tile.dims for tile in layout.tiles]
+    if not sizes:
+        blocks = (chip.state_buffer.partitions, chip.pe_array.cols)
+        whole = all(size % places == 0 for size in (shape.dims[minor], *blocks))
+        return [_Digit(minor, 1, places)] if whole else None
+    if any(len(each) != _PLANE or COMBINE in each for each in sizes) or len(sizes) > _PLANE:
+        return None
+    (tall, wide), (deep, one) = sizes[0], (sizes[1] if len(sizes) == _PLANE else (1, 1))
+    if one != 1 or tall % deep or (deep % places and places % deep) or wide % places:
+        return None
+    rows, columns = min(deep, places), max(1, places // deep)
+    found = [_Digit(second, 1, rows), _Digit(minor, 1, columns)]
+    return [digit for digit in found if digit.size > 1]
