@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from random import Random
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import systolic
 from systolic.errors import SystolicError
@@ -41,6 +41,11 @@ WORKS, QUICK = 300, 10
 MIB = 1 << 20
 LEAST_BYTES, MOST_BYTES = MIB // 2, 4 * MIB
 LIMIT_S = 20.0
+MEDIAN, WORST = 1.5, 8
+"""The wanted ratios."""
+AT_REST = ("idle", "waiting for", "stalled by")
+FULL = 0.9
+"""The part of a run from which on a unit counts as busy all the time."""
 OVER, REFUSED, NO_BOUND = f"over {LIMIT_S:.0f} s", "refused", "bound 0"
 PARTS = {0.25: "25%", 0.5: "median", 0.75: "75%", 0.9: "90%", 1.0: "worst"}
 TINY = ("fetch_16x16", "ideal_4x4")  # state buffers of 256 KiB and 64 KiB
@@ -67,7 +72,8 @@ class Work:
 class Row:
     """A line of the file: cycles and bound are empty if the work did not end, `note` says why.
 
-    There is no ratio either where the bound is 0: it says nothing of how good the run is.
+    There is no ratio either where the bound is 0: it says nothing of how good the run is. busy: the
+    part of the run in which the busiest unit does something, and neither waits nor is stalled.
     """
 
     number: int
@@ -77,6 +83,8 @@ class Row:
     cycles: int | None
     bound: int | None
     ratio: float | None
+    busiest: str
+    busy: float | None
     cpu_s: float
     note: str
 
@@ -197,8 +205,8 @@ def _give_up(_signal: int, _frame: FrameType | None) -> None:
 
 def measured(work: Work, limit_s: float | None = LIMIT_S) -> Row:
     """Compile and simulate a work, and return its row; given up after so many seconds of CPU."""
-    cycles = bound = ratio = None
-    note = ""
+    cycles = bound = ratio = busy = None
+    busiest = note = ""
     signal.signal(signal.SIGPROF, _give_up)
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, limit_s or 0)
@@ -206,6 +214,7 @@ def measured(work: Work, limit_s: float | None = LIMIT_S) -> Row:
         summary = systolic.run(work.graph, work.chip, values=False).summary
         cycles, bound = summary["cycles"], summary["bound"]["cycles"]
         ratio = round(cycles / bound, 2) if bound else None
+        busiest, busy = _busiest(summary["units"]) if cycles else ("", None)
         note = "" if bound else NO_BOUND
     except TooLong:
         note = OVER
@@ -214,7 +223,21 @@ def measured(work: Work, limit_s: float | None = LIMIT_S) -> Row:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     spent = round(time.process_time() - begin, 2)
-    return Row(work.number, work.text, work.chip, work.home, cycles, bound, ratio, spent, note)
+    return Row(
+        work.number, work.text, work.chip, work.home,
+        cycles, bound, ratio, busiest, busy, spent, note,
+    )  # fmt: skip
+
+
+def _busiest(units: dict[str, Any]) -> tuple[str, float]:
+    """Return the unit that does something for the largest part of a run, and that part."""
+    parts = {
+        name: sum(n for label, n in unit["labels"].items() if not label.startswith(AT_REST))
+        / unit["total"]
+        for name, unit in units.items()
+    }
+    busiest = max(parts, key=lambda name: parts[name])
+    return busiest, round(parts[busiest], 2)
 
 
 def read(file: Path) -> dict[int, Row]:
@@ -232,6 +255,7 @@ def _row(line: dict[str, str]) -> Row:
         int(line["cycles"]) if line["cycles"] else None,
         int(line["bound"]) if line["bound"] else None,
         float(line["ratio"]) if line["ratio"] else None,
+        line["busiest"], float(line["busy"]) if line["busy"] else None,
         float(line["cpu_s"]), line["note"],
     )  # fmt: skip
 
@@ -250,10 +274,12 @@ def spread(name: str, rows: Sequence[Row]) -> str:
     ratios = sorted(row.ratio for row in rows if row.ratio is not None)
     without = Counter(row.note.split(":")[0] for row in rows)
     told = [name, len(rows), without[OVER], without[REFUSED], without[NO_BOUND], len(ratios)]
-    told += [sum(ratio <= 8 for ratio in ratios)] if ratios else [""]
+    told += [sum(ratio <= WORST for ratio in ratios)] if ratios else [""]
+    far = [row for row in rows if row.ratio is not None and row.ratio > MEDIAN]
+    full = sum(row.busy is not None and row.busy >= FULL for row in far)
     at = [ratios[math.ceil(part * len(ratios)) - 1] if ratios else None for part in PARTS]
     shown = ["" if ratio is None else f"{ratio:,.2f}" for ratio in at]
-    return f"| {' | '.join([*map(str, told), *shown])} |"
+    return f"| {' | '.join([*map(str, told), *shown, f'{full} of {len(far)}'])} |"
 
 
 def tiles(number: int) -> str:
@@ -267,7 +293,8 @@ def tiles(number: int) -> str:
 
 def table(rows: Sequence[Row]) -> list[str]:
     """Return the distribution of the ratios, in all, and by kind, tiles, home and chip."""
-    heads = ["works", "number", OVER, REFUSED, NO_BOUND, "ratios", "within 8", *PARTS.values()]
+    heads = ["works", "number", OVER, REFUSED, NO_BOUND, "ratios", f"within {WORST}"]
+    heads += [*PARTS.values(), f"above {MEDIAN}, a unit {FULL:.0%} busy"]
     lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1), spread("all", rows)]
     kinds, tiled = [row.work.split()[0] for row in rows], [tiles(row.number) for row in rows]
     for names in (kinds, tiled, [row.home for row in rows], [row.chip for row in rows]):
