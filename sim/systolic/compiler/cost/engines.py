@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.compiler.ir.access_cuts import faults_left
-from systolic.compiler.ir.change_of_view import Piece
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.ir.nodes import EngineInstruction
 from systolic.errors import CompileError, perhaps, shortened
@@ -253,25 +252,6 @@ def _drain(chip: Chip, dtype: str) -> Copy:
     pattern = ((1, chip.pe_array.rows),)
     sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, lanes, 0, pattern)
     return Copy(engine="", source=sums, target=Access(Buffer.STATE, dtype, 0, lanes, 0, pattern))
-
-
-def mover(
-    chip: Chip, options: Options, piece: Piece, dtype: str, busy: Mapping[str, int] | None = None
-) -> Copy | None:
-    """Return a copy like that of a piece of a change of view, on its engine; None without one.
-
-    The tiles begin at whole words, so the copy has the words that it will have there.
-
-    busy: ticks of other work that each engine does before.
-    """
-    size = data_type(dtype).size_bytes
-    out_of, into = piece.source_col * size, piece.col * size
-    source = Access(Buffer.STATE, dtype, piece.source_row, piece.rows, out_of, piece.pairs)
-    target = Access(Buffer.STATE, dtype, piece.row, piece.rows, into, piece.into)
-    copy = Copy(engine="", source=source, target=target)
-    if not engines_able(chip, copy):
-        return None
-    return in_best_words(chip, replace(copy, engine=cheapest_engine(chip, options, copy, busy)))
 
 
 def lane_copy_engines(chip: Chip, copy: Copy) -> list[str]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from typing import NamedTuple
 
 from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.cost.engines import (
     cheapest_engine,
     engine_cycles,
+    in_best_words,
     lane_copy_engines,
-    mover,
 )
+from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Copy
+from systolic.isa import Access, Buffer, Copy
 from systolic.isa.engines import pace_of
 from systolic.spans import Span
 from systolic.workload.options import Options
 
+WORD_BYTES = 4
+"""What a word has at most: engines that copy words need them whole."""
 SAMPLE_COLUMNS = 512
 """The most columns of a matrix that an estimate looks at."""
 
@@ -42,19 +46,46 @@ def moving_engine(
     """
     if piece.source_rows != piece.rows:
         return None
-    copy = mover(chip, options, piece, dtype)
-    if copy is not None and not chip.engine(copy.engine).independent_lanes:
-        copy = mover(chip, options, piece, dtype, busy)
-    if copy is None:
+    size = data_type(dtype).size_bytes
+    form = replace(
+        piece, col=piece.col * size % WORD_BYTES, source_col=piece.source_col * size % WORD_BYTES
+    )
+    movers = LAST_CHIP.of(_movers, chip, form, dtype)
+    if not movers:
         return None
-    engine = chip.engine(copy.engine)
-    pace = pace_of(copy, engine, chip)
-    cycles = pace.fixed_cycles + pace.cycles_for(copy.target.elements)
-    if cycles + engine.latency_cycles > _dma(chip, piece, data_type(dtype).size_bytes):
+    chosen = [each for each in movers if each.engine == options.drain_engine]
+    found = min(chosen or movers, key=lambda each: each.ticks)
+    if not chosen and not chip.engine(found.engine).independent_lanes:
+        found = min(movers, key=lambda each: busy.get(each.engine, 0) + each.ticks)
+    if found.last_cycles > _dma(chip, piece, size):
         return None
-    ticks = engine_cycles(chip, copy.engine, copy) * chip.period(copy.engine)
-    busy[copy.engine] = busy.get(copy.engine, 0) + ticks
-    return copy.engine
+    busy[found.engine] = busy.get(found.engine, 0) + found.ticks
+    return found.engine
+
+
+class _Mover(NamedTuple):
+    """An engine that may copy a piece: its ticks until the next one, its cycles until the end."""
+
+    engine: str
+    ticks: int
+    last_cycles: int
+
+
+def _movers(chip: Chip, form: Piece, dtype: str) -> tuple[_Mover, ...]:
+    """Return the engines that may copy a piece, each in its best words.
+
+    form: the piece, its columns counted in bytes from a whole word; so many pieces have one form.
+    """
+    source = Access(Buffer.STATE, dtype, form.source_row, form.rows, form.source_col, form.pairs)
+    target = Access(Buffer.STATE, dtype, form.row, form.rows, form.col, form.into)
+    copy = Copy(engine="", source=source, target=target)
+    found = list[_Mover]()
+    for name in lane_copy_engines(chip, copy):
+        engine, work = chip.engine(name), in_best_words(chip, replace(copy, engine=name))
+        pace = pace_of(work, engine, chip)
+        last = pace.fixed_cycles + pace.cycles_for(work.target.elements) + engine.latency_cycles
+        found.append(_Mover(name, engine_cycles(chip, name, work) * chip.period(name), last))
+    return tuple(found)
 
 
 def lane_copy(
