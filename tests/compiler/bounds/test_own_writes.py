@@ -47,19 +47,25 @@ def kept(source: np.ndarray, result: np.ndarray, size_bytes: int) -> list[int]:
 @pytest.mark.parametrize("seed", range(300))
 def test_in_memory_every_element_of_such_a_move_is_one_of_those_that_need_a_write(seed):
     rng = Random(seed)
-    dims = [rng.choice([2, 3, 4, 8, 12, 16, 32]) for _ in range(rng.randint(2, 4))]
+    dims = [rng.choice([2, 3, 4, 6, 7, 8, 12, 16, 32]) for _ in range(rng.randint(2, 4))]
     dtype = rng.choice([*TYPES])
     _, axes, after = reordered(rng, dims)
     source, result = (Shape.parse(drawn(rng, each, dtype)) for each in (dims, after))
-    if not moves_alone(source, result, axes, CHIP):
-        return
-    size = TYPES[dtype]
+    if moves_alone(source, result, axes, CHIP):
+        assert _all_need_a_write(source, result, rng, axes)
+
+
+def _all_need_a_write(
+    source: Shape, result: Shape, rng: Random, axes: list[int] | None = None
+) -> bool:
+    """Return whether in memory every element of a move is one of those that need a write."""
     was, lies = (places(rng, each, outside=False) for each in (source, result))
     if axes is not None:
-        was = was.reshape(2, *dims).transpose(0, *(1 + axis for axis in axes)).reshape(2, -1)
+        was = was.reshape(2, *source.dims).transpose(0, *(1 + axis for axis in axes)).reshape(2, -1)
     # A lane's bytes are far from those of any other, so that they count as one memory.
+    size = source.dtype.itemsize
     lines = [place[0] * (1 << 20) + place[1] * size for place in (was, lies)]
-    assert len(kept(*lines, size)) == source.num_elements()
+    return len(kept(*lines, size)) == source.num_elements()
 
 
 def test_such_moves_are_many_and_others_too():
@@ -96,6 +102,16 @@ def test_a_reshape_by_hand():
     whole = Shape.parse("bf16[4,64]")
     assert moves_alone(whole, split[0], None, CHIP)
     assert not moves_alone(whole, split[1], None, CHIP)
+
+
+def test_rows_that_end_within_a_word_may_carry_into_the_rows_of_another_shape():
+    """Row 4 i + j of 76 and row i of 8 tiles of four: of 77 rows the places in a word shift."""
+    result = "{1,0:T(8,128)(4,1)}"
+    for rows, alone in ((76, True), (77, False)):
+        source = Shape.parse(f"s8[8,{rows}]{{0,1:T(8,128)(4,1)}}")
+        after = Shape.parse(f"s8[{2 * rows},4]{result}")
+        assert moves_alone(source, after, None, CHIP) is alone
+        assert _all_need_a_write(source, after, Random(0)) is alone
 
 
 def test_no_three_writes_turn_two_by_two_elements_of_two_bytes():

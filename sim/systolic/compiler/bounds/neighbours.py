@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from systolic.compiler.bounds.steps import Step, step_in
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.formulas.parts import GROUPS, Lines
 from systolic.hw.spec import Chip
@@ -41,6 +40,18 @@ class _Side:
     mixed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step along a dimension of one shape, in another: `steps` along `dim`.
+
+    within: that holds for so many steps from any multiple of that number on.
+    """
+
+    dim: int
+    steps: int
+    within: int
+
+
 def parted_lines(
     source: Shape, result: Shape, axes: Sequence[int] | None, chip: Chip, *, outside: bool
 ) -> Iterator[Lines]:
@@ -52,12 +63,12 @@ def parted_lines(
     before, after = (_side(shape, chip, outside=outside) for shape in (source, result))
     if before is None or after is None:
         return
-    step = step_in(source, result, after.dim, axes)
+    step = _step(result, source, after.dim, axes)
     if step is None:
         return
     if lines := _lines(result, after, before, step, outside=outside):
         yield lines
-    across = step_in(source, result, result.layout.minor_to_major[0], axes)
+    across = _step(result, source, result.layout.minor_to_major[0], axes)
     if after.mixed and across and (whole := _whole_rows(result, after, before, (step, across))):
         yield whole
     if outside and axes is not None and not (source.layout.tiles or result.layout.tiles):
@@ -86,7 +97,25 @@ def _side(shape: Shape, chip: Chip, *, outside: bool) -> _Side | None:
     return _Side(second, deep, deep * wide, mixed=True)
 
 
-def _lines(shape: Shape, side: _Side, far: _Side, step: Step, *, outside: bool) -> Lines | None:
+def _step(shape: Shape, other: Shape, dim: int, axes: Sequence[int] | None) -> _Step | None:
+    """Return what a step along a dimension is in the other shape; None if it is no such step."""
+    if axes is not None:
+        return _Step(axes[dim], 1, shape.dims[dim])
+    size, stride = shape.dims[dim], math.prod(shape.dims[dim + 1 :])
+    for place, there in enumerate(other.dims):
+        own = math.prod(other.dims[place + 1 :])
+        steps, rest = divmod(stride, own)
+        if rest or steps >= there:
+            continue
+        if steps < 1 or there % steps:
+            return None
+        within = min(there // steps, size)
+        fits = size % within == 0 and there // steps % within == 0
+        return _Step(place, steps, within) if fits else None
+    return None
+
+
+def _lines(shape: Shape, side: _Side, far: _Side, step: _Step, *, outside: bool) -> Lines | None:
     """Return the lines of one side whose units lie apart on the far side; None if they do not.
 
     On the far side a step along another dimension than its neighbours' is of `far.run` places at
@@ -138,7 +167,7 @@ def _in_memory(source: Shape, result: Shape, axes: Sequence[int]) -> Iterator[Li
         yield Lines(((length, result.num_elements() // length),), size_bytes, 2)
 
 
-def _whole_rows(shape: Shape, side: _Side, far: _Side, steps: tuple[Step, Step]) -> Lines | None:
+def _whole_rows(shape: Shape, side: _Side, far: _Side, steps: tuple[_Step, _Step]) -> Lines | None:
     """Return lines of all elements of the rows that tiles put side by side, column by column.
 
     steps: from row to row, and from column to column. The last row of a column and the first of the

@@ -24,10 +24,11 @@ the array: it brings the same elements. Not here: what DMA brings, which may beg
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import chain, product, starmap
 from typing import NamedTuple
 
-from systolic.compiler.bounds.steps import step_in
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.layout import COMBINE, Shape
@@ -37,10 +38,9 @@ _PLANE = 2
 
 
 class _Digit(NamedTuple):
-    """A digit of an index: `size` values, each `step` indices along a dimension."""
+    """The lowest values of an index along a dimension: `size` of them."""
 
     dim: int
-    step: int
     size: int
 
 
@@ -56,20 +56,20 @@ def moves_alone(source: Shape, result: Shape, axes: Sequence[int] | None, chip: 
     before, after = (_digits_in_word(shape, places, chip) for shape in (source, result))
     if before is None or after is None:
         return False
-    for dim, _, size in after:
-        step = step_in(source, result, dim, axes)
-        if step is None or (axes is None and step.within % size):
-            return False
-        there = _Digit(step.dim, step.steps, size)
-        if not all(_differ(there, digit) for digit in before):
+    if axes is not None:
+        return not {digit.dim for digit in before} & {axes[digit.dim] for digit in after}
+    ends = [(source, digit) for digit in before], [(result, digit) for digit in after]
+    if any(shape.dims[digit.dim] % digit.size for shape, digit in chain(*ends)):
+        return False  # the next row goes on within a word
+    for (here, size), (there, other) in product(*([*starmap(_worth, end)] for end in ends)):
+        if there % (here * size) and here % (there * other):
             return False
     return True
 
 
-def _differ(one: _Digit, other: _Digit) -> bool:
-    """Return whether one digit keeps its value while the other changes."""
-    apart = one.step % (other.step * other.size) == 0 or other.step % (one.step * one.size) == 0
-    return one.dim != other.dim or apart
+def _worth(shape: Shape, digit: _Digit) -> tuple[int, int]:
+    """Return the elements of logical order from a value of a digit to the next, and its values."""
+    return math.prod(shape.dims[digit.dim + 1 :]), digit.size
 
 
 def _digits_in_word(shape: Shape, places: int, chip: Chip) -> list[_Digit] | None:
@@ -82,12 +82,11 @@ def _digits_in_word(shape: Shape, places: int, chip: Chip) -> list[_Digit] | Non
     if not sizes:
         blocks = (chip.state_buffer.partitions, chip.pe_array.cols)
         whole = all(size % places == 0 for size in (shape.dims[minor], *blocks))
-        return [_Digit(minor, 1, places)] if whole else None
+        return [_Digit(minor, places)] if whole else None
     if any(len(each) != _PLANE or COMBINE in each for each in sizes) or len(sizes) > _PLANE:
         return None
     (tall, wide), (deep, one) = sizes[0], (sizes[1] if len(sizes) == _PLANE else (1, 1))
     if one != 1 or tall % deep or (deep % places and places % deep) or wide % places:
         return None
-    rows, columns = min(deep, places), max(1, places // deep)
-    found = [_Digit(second, 1, rows), _Digit(minor, 1, columns)]
+    found = [_Digit(second, min(deep, places)), _Digit(minor, max(1, places // deep))]
     return [digit for digit in found if digit.size > 1]
