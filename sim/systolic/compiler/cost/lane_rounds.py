@@ -119,6 +119,14 @@ def rounds_leg(
     return best if ticks is None or ticks > TOGETHER * best[1] else (together, ticks)
 
 
+def lone_ticks(chip: Chip, leg: ChangeOfView, dtype: str) -> int:
+    """Return about how many ticks one engine takes for a leg in rounds, the one that it names."""
+    ticks = None
+    if leg.engine is not None:
+        ticks = _ticks(chip, leg.engine, leg.given, dtype, shares=0)
+    return ticks or 0
+
+
 def _parts_each(steps: Sequence[BoxStep]) -> int:
     """Return in how many parts an engine of two makes its half of each copy; 0 if it has none.
 

@@ -101,7 +101,7 @@ class ChangeOfView:
     sent: DMA copies all of them, also those that an engine could. engine: this one copies all.
     ports: for each piece the number of the port at which engines copy one after another, while
     other moves are made at other ports (none: engines need not wait for one another). in_part:
-    other nodes make the rest of the target.
+    other nodes make the rest of the target. shared: other engines are idle, and copy a part of it.
     """
 
     source: Seen
@@ -111,6 +111,7 @@ class ChangeOfView:
     engine: str | None = None
     ports: tuple[int, ...] = ()
     in_part: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from systolic.compiler.lower.elementwise import (
 )
 from systolic.compiler.lower.embedding import lower_embedding
 from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
+from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.moves import stored_without_gaps
 from systolic.compiler.lower.packed import (
@@ -119,7 +120,7 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     carried = carried_graph(expanded(graph), chip)
     check_room(graph, chip)
     builder = _lowered(carried, chip, options)
-    layers, rivals = builder.layers(), builder.rival_ways
+    layers, rivals = with_idle_engines(builder.layers(), chip, options), builder.rival_ways
     if not rivals or len(graph.operations) > 1:
         return layers
     return replace(layers, rival=_lowered(carried, chip, options, rivals).layers())

@@ -113,13 +113,17 @@ class BanksByRole:
     def across(self, matrix: str, wish: Wish, size: int) -> Wish:
         """Return a wish for so many bytes of a matrix of which half lie before the end of a bank.
 
-        If no such bytes are free, the wish stays as it is. Beside matrices whose banks are given,
-        from the first on, these lie in the last ones; but what is read keeps out of the very last
-        one, where an identity is read too.
+        If no such bytes are free, the wish stays as it is. Both banks are rather those of the
+        matrix's role. Beside matrices whose banks are given, from the first on, these lie in the
+        last ones; but what is read keeps out of the very last one, where an identity is read too.
         """
+        ring = self._rings.get(self._roles.get(matrix, "result"), Ring())
+        own = range(ring.first + 1, ring.first + ring.count)
         ends = [*range(self._bank_bytes, self._bytes, self._bank_bytes)]
         if self.are_given:
             ends = ends[::-1] if matrix in self._written else [*ends[-2::-1], ends[-1]]
+        else:
+            ends.sort(key=lambda end: end // self._bank_bytes not in own)
         first = (end - size // 2 // ALIGNMENT * ALIGNMENT for end in ends)
         halves = [
             Interval(start, start + size) for start in first if 0 <= start <= self._bytes - size

@@ -67,6 +67,12 @@ class OnChip:
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
         self.shares_copies = layers.only_moves
         """Whether several engines make one copy side by side."""
+        self._shared_ends = {
+            self.matrices[name].holder
+            for node in layers.nodes
+            if node.change is not None and node.change.shared
+            for name in (*node.inputs, node.output)
+        }
         self._nodes = len(layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
@@ -126,14 +132,15 @@ class OnChip:
         """Return the matrices that lie across two banks, so that engines share their copies.
 
         There are none unless some are large, and all have room together. If not all may have gaps
-        of a bank before them, those of more than a bank have none.
+        of a bank before them, those of more than a bank have none. Beside other work only the ends
+        of moves for which engines are idle do.
         """
         alone = [matrix for matrix in self.matrices.values() if matrix.window is None]
         if self.banks.are_given:
-            alone = [matrix for matrix in alone if matrix.width is not None]
+            alone = [matrix for matrix in alone if matrix.bank is None]
         elif not self.shares_copies:
-            return frozenset()
-        if whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
+            alone = [matrix for matrix in alone if matrix.name in self._shared_ends]
+        if not alone or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
             return frozenset()
         if any(m.width is None and self._blocks[m.name].count > 1 for m in alone):
             return frozenset()

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.arrays import Integers
+from systolic.compiler.cost.bank_halves import in_bank_halves
 from systolic.compiler.cost.engines import in_best_words
 from systolic.compiler.cost.lane_rounds import LEAST_SHARED
 from systolic.compiler.cost.moves import moving_engine
@@ -63,7 +64,7 @@ class MoveMaker:
         change = self._nodes[task.node].change
         assert change is not None
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
-        shared = self._tiles.shares_copies and not self._options.drain_engine
+        shared = (self._tiles.shares_copies or change.shared) and not self._options.drain_engine
         rounds, whole = list[tuple[Copy, ...]](), list[tuple[Copy, ...]]()
         for number, piece in enumerate(self._pieces(change, source.tile, target.tile)):
             out_of, into = self._source(source, piece), self._target(target, piece)
@@ -85,9 +86,7 @@ class MoveMaker:
                 continue
             for part in parts:
                 self._drafts.add(part, (source.region,), (target.region,))
-        turns = [*_turns(rounds)]
-        if not all(keep_apart(self._tiles.chip, turn) for turn in turns):
-            turns = [*_turns(whole)]
+        turns = self._in_turns(rounds, whole) if shared and rounds else [*_turns(whole)]
         for number, turn in enumerate(turns):
             if number and len(rounds) > 1:
                 target.region.end_phase()  # no engine comes to a bank before the other has left it
@@ -98,6 +97,24 @@ class MoveMaker:
                     part, (source.region,), (target.region,), leads=not follows, follows=follows
                 )
                 begun.add(part.engine)
+
+    def _in_turns(
+        self, rounds: Sequence[tuple[Copy, ...]], whole: Sequence[tuple[Copy, ...]]
+    ) -> list[list[Copy]]:
+        """Return what engines do of rounds at the same time: in a turn each is in its own banks.
+
+        rounds: the parts of each copy by itself. whole: the copies. If the parts meet at a port, or
+        one engine has all of them, copies are cut where banks end.
+        """
+        chip = self._tiles.chip
+        turns = [*_turns(rounds)]
+        apart = all(keep_apart(chip, turn) for turn in turns)
+        if apart and not all(len(parts) == 1 for parts in rounds):
+            return turns
+        halves = [*_turns(in_bank_halves(chip, [copy for (copy,) in whole]))]
+        if halves and all(keep_apart(chip, turn) for turn in halves):
+            return halves
+        return [*_turns(whole)]
 
     def _at_port(self, port: int, engine: str) -> Region:
         """Return what stands for a port, at which an engine begins when the other one is done."""
@@ -138,7 +155,7 @@ class MoveMaker:
         return replace(first, pattern=piece.into)
 
 
-def _turns(rounds: Sequence[tuple[Copy, ...]]) -> Iterator[list[Copy]]:
+def _turns(rounds: Sequence[Sequence[Copy | None]]) -> Iterator[list[Copy]]:
     """Yield what engines do at the same time: a part of each copy by each engine.
 
     Other lanes come before other parts of the same lane.
