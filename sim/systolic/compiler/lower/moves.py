@@ -20,10 +20,14 @@ from systolic.compiler.ir.move_parts import MovePart, move_parts
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.over_chip import cheapest_over_chip, emit_over_chip
 from systolic.compiler.lower.views import physical, swap
 from systolic.compiler.lower.ways import Choice, Ends, cheapest, nearest
 from systolic.layout import Layout, Shape
 from systolic.workload.options import Options
+
+FEWER = 1.06
+"""A move goes over the chip as a whole if a way in tiles takes so many times its cycles."""
 
 MATRICES = 2
 """The factors of a transpose of one matrix, which has a lowering of its own: square tiles."""
@@ -91,10 +95,10 @@ def move_in_dram(
         return _copied(builder, source, output)
     one = move if len(parts) == 1 and len(move.sizes) == MATRICES else None
     if one and other_cycles is None and builder.can_turn(move.dtype):
-        if not _arranged(builder, parts, names, _matrix_cycles(builder, one)):
+        if not _arranged(builder, parts, names, permutation, _matrix_cycles(builder, one)):
             _as_a_matrix(builder, parts[0], names)
         return True
-    return _arranged(builder, parts, names, other_cycles)
+    return _arranged(builder, parts, names, permutation, other_cycles)
 
 
 def _copied(builder: LayerBuilder, source: str, output: str) -> bool:
@@ -157,16 +161,22 @@ def _arranged(
     builder: LayerBuilder,
     parts: Sequence[MovePart],
     names: tuple[str, str],
+    permutation: Sequence[int] | None,
     other_cycles: int | None,
 ) -> bool:
     """Let a move go the cheapest way; return False if none suits or another lowering is cheaper.
 
-    names: of the source and of the result.
+    names: of the source and of the result. permutation: of the axes (None: a reshape).
     """
     choices = _choices_alone(builder, parts, names[1])
     if choices is None:
         return False
     cycles = _cycles(builder, choices)
+    least = cycles if other_cycles is None else min(cycles, other_cycles)
+    over = cheapest_over_chip(builder, names, permutation, least / FEWER)
+    if over is not None:
+        emit_over_chip(builder, names, over)
+        return True
     if other_cycles is not None and other_cycles <= cycles:
         return False
     others = "" if other_cycles is None else f"; as matrices: {other_cycles}"

@@ -106,8 +106,15 @@ def emit_word_relay(builder: LayerBuilder, names: tuple[str, str], placed: Place
         f"{names[0]} goes to {names[1]} in words that the array turns twice, in {count} "
         f"band{'s' if count > 1 else ''} (about {placed.plan.cycles} cycles)"
     )
-    _Emitter(builder, placed.relay, names[1], source, result).emit(placed.plan)
+    emit_words(builder, names[1], placed, source, result)
     builder.keep_matrix(names[1], result, result.axes)
+
+
+def emit_words(
+    builder: LayerBuilder, tensor: str, placed: PlacedWords, source: Matrix, result: Matrix
+) -> None:
+    """Add the legs of all bands between two matrices of all places, each one tile."""
+    _Emitter(builder, placed.relay, tensor, source, result).emit(placed.plan)
 
 
 def _half_by_half(leg: ChangeOfView | None, band: int) -> ChangeOfView | None:
