@@ -47,7 +47,7 @@ def elements_moved(compiled: CompiledGraph) -> Counter[str]:
     return found
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _whatever_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
     for of, name, value in (
         (product_places, "LEAST_CYCLES", -1),
@@ -66,6 +66,7 @@ def compiled_of(seed: int) -> tuple[Graph, Chip, Random, CompiledGraph]:
     return graph, chip, rng, compile_graph("product", graph, chip, verify=True)
 
 
+@pytest.mark.usefixtures("_whatever_others_take")
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("shared", [0.0, 1e9])
 def test_values_are_those_of_numpy_shared_or_not(
@@ -77,6 +78,7 @@ def test_values_are_those_of_numpy_shared_or_not(
     run_on_both_engines(graph, chip, inputs)
 
 
+@pytest.mark.usefixtures("_whatever_others_take")
 def test_two_engines_share_some_of_these_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle_engines, "SHARED", 1e9)
     shared = [elements_moved(compiled_of(seed)[3]) for seed in range(40)]

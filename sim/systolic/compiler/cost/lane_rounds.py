@@ -127,6 +127,29 @@ def lone_ticks(chip: Chip, leg: ChangeOfView, dtype: str) -> int:
     return ticks or 0
 
 
+def turns_ticks(chip: Chip, turns: Sequence[Sequence[Copy]]) -> int:
+    """Return about how many ticks engines take for copies, turn by turn.
+
+    All engines have done a turn before the next begins. The copies of an engine begin in their
+    order, each a cycle or more behind the one before and when its lanes are free.
+    """
+    ticks, partitions = 0, chip.state_buffer.partitions
+    for turn in turns:
+        free: dict[str, _Lanes] = {}
+        begin: dict[str, int] = {}
+        for copy in turn:
+            lanes = free.setdefault(copy.engine, _Lanes([0] * partitions, [0] * partitions))
+            reads, writes = copy.source, copy.target
+            read = slice(reads.partition, reads.partition + reads.partitions)
+            written = slice(writes.partition, writes.partition + writes.partitions)
+            first = max(begin.get(copy.engine, 0), *lanes.source[read], *lanes.target[written])
+            cycles = engine_cycles(chip, copy.engine, copy)
+            lanes.source[read] = lanes.target[written] = [first + cycles] * reads.partitions
+            begin[copy.engine] = first + 1
+        ticks += max(max(each.source) * chip.period(name) for name, each in free.items())
+    return ticks
+
+
 def _parts_each(steps: Sequence[BoxStep]) -> int:
     """Return in how many parts an engine of two makes its half of each copy; 0 if it has none.
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from systolic.arrays import Integers
 from systolic.compiler.cost.bank_halves import in_bank_halves
 from systolic.compiler.cost.engines import in_best_words
-from systolic.compiler.cost.lane_rounds import LEAST_SHARED
+from systolic.compiler.cost.lane_rounds import LEAST_SHARED, turns_ticks
 from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.cost.side_by_side import keep_apart, side_by_side
 from systolic.compiler.ir.access_cuts import faults_left
@@ -103,18 +103,17 @@ class MoveMaker:
     ) -> list[list[Copy]]:
         """Return what engines do of rounds at the same time: in a turn each is in its own banks.
 
-        rounds: the parts of each copy by itself. whole: the copies. If the parts meet at a port, or
-        one engine has all of them, copies are cut where banks end.
+        rounds: the parts of each copy by itself. whole: the copies. Copies may also be cut where
+        banks end. The least estimate counts.
         """
         chip = self._tiles.chip
-        turns = [*_turns(rounds)]
-        apart = all(keep_apart(chip, turn) for turn in turns)
-        if apart and not all(len(parts) == 1 for parts in rounds):
-            return turns
-        halves = [*_turns(in_bank_halves(chip, [copy for (copy,) in whole]))]
-        if halves and all(keep_apart(chip, turn) for turn in halves):
-            return halves
-        return [*_turns(whole)]
+        several, alone = ([p for p in rounds if (len(p) > 1) is cut] for cut in (True, False))
+        halves = in_bank_halves(chip, [copy for (copy,) in whole])
+        found = [[*_turns(whole)]]
+        cut = [[*_turns(rounds)], [*_turns(several), *_turns(alone)]] if several else []
+        cut += [[*_turns(halves)]] if halves else []
+        found += [turns for turns in cut if all(keep_apart(chip, turn) for turn in turns)]
+        return min(found, key=lambda turns: turns_ticks(chip, turns))
 
     def _at_port(self, port: int, engine: str) -> Region:
         """Return what stands for a port, at which an engine begins when the other one is done."""
