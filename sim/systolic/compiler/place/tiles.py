@@ -135,9 +135,9 @@ class OnChip:
         of a bank before them, those of more than a bank have none. Beside other work only the ends
         of moves for which engines are idle do.
         """
-        alone = [matrix for matrix in self.matrices.values() if matrix.window is None]
+        alone = held = [matrix for matrix in self.matrices.values() if matrix.window is None]
         if self.banks.are_given:
-            alone = [matrix for matrix in alone if matrix.bank is None]
+            alone = held = [matrix for matrix in alone if matrix.bank is None]
         elif not self.shares_copies:
             alone = [matrix for matrix in alone if matrix.name in self._shared_ends]
         if not alone or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
@@ -149,9 +149,10 @@ class OnChip:
         if max(sizes.values()) <= LEAST_CYCLES * widest:
             return frozenset()
         bank, room = self.chip.state_buffer.bank_bytes, self.memory.room.size_bytes
+        need = sum(in_words(self._bytes_of(matrix)) for matrix in held)
         for most in (room, bank):
             chosen = frozenset(name for name, size in sizes.items() if size <= most)
-            if sum(map(in_words, sizes.values())) + len(chosen) * bank <= room:
+            if need + len(chosen) * bank <= room:
                 return chosen
         return frozenset()
 
