@@ -136,3 +136,14 @@ def test_the_estimate_of_what_is_chosen_is_near_its_cycles(name, source, out) ->
     (choice,) = (text for text in result.compiled.layers.choices if "(about" in text)
     estimate = int(choice.split("(about ")[1].split()[0])
     assert 0.6 * estimate < result.cycles < 1.6 * estimate
+
+
+def test_results_of_small_turns_are_copied_out_together() -> None:
+    # 192 turns of 16 rows. A copy takes the engine 64 cycles at least: of four results as many.
+    move, hardware = Move.dense("bf16", (16, 128, 192), (1, 2, 0)), planner("multi_clock_128x128")
+    drained = 192 * 16 * hardware.chip.period("activation")
+    work = hardware.by_array(Arrangement(move, (), (0,), (1,))).work
+    assert drained < work < 1.2 * drained
+    # A batch of 192 tiles with one turn each has nothing to copy together.
+    lone = hardware.by_array(Arrangement(move, (2,), (0,), (1,))).work
+    assert lone > 4 * drained

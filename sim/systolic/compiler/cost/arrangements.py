@@ -34,6 +34,7 @@ from systolic.compiler.cost.turns import (
     casts_beside,
     parts_turned,
     turned_as,
+    turns_copied_together,
 )
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.dram_tensor import coalesced
@@ -220,13 +221,16 @@ class Planner:
 
     by_address: where tiles lie in the channels and banks of DRAM counts as well. Such estimates are
     no less than the others, and take longer to find. alone: nothing but the move goes on, so that
-    tiles may be cut finely for its stages to overlap.
+    tiles may be cut finely for its stages to overlap. on_chip: a lone tile lies on the chip. What
+    is cast, turned and copied out overlaps in part only then, so each turn counts with a copy of
+    its own.
     """
 
     chip: Chip
     options: Options
     by_address: bool = False
     alone: bool = False
+    on_chip: bool = False
 
     def can_copy(self, dtype: str) -> bool:
         """Return whether an engine copies elements of a type within the state buffer."""
@@ -351,16 +355,17 @@ class Planner:
         each = high * max(
             lines * chip.pe_array.turn_cycles(dtype), load_reads(chip, lines, columns, dtype)
         )
-        sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, columns, 0, ((1, rows),))
-        name = drain_engine(chip, self.options)
+        many = self._copied_together(plan, dtype, lines, columns) if high == wide == 1 else 1
+        pattern = ((1, rows * many),)
+        sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, columns, 0, pattern)
+        name, made = drain_engine(chip, self.options), self._turned_pattern(plan, given, many)
         drain = Copy(
             engine=name,
             source=sums,
-            target=Access(Buffer.STATE, given, 0, columns, 0, self._turned_pattern(plan, given)),
+            target=Access(Buffer.STATE, given, 0, columns, 0, made),
         )
-        ticks = turns * max(
-            each * chip.period("pe_array"), engine_cycles(chip, name, drain) * chip.period(name)
-        )
+        drained = engine_cycles(chip, name, drain) * chip.period(name)
+        ticks = -(-turns // many) * max(many * each * chip.period("pe_array"), drained)
         ticks += (result_cycles(chip, columns) + lines) * chip.period("pe_array")
         if dtype != given:
             columns, tiles = (
@@ -386,14 +391,31 @@ class Planner:
         made = _columns_pattern(plan, plan.cols_out, plan.move.sizes, plan.rows_in)
         return max(len(loaded), len(made)) <= MAX_PAIRS
 
-    def _turned_pattern(self, plan: Arrangement, given: str) -> Pattern:
-        """Return how the elements that the array has turned lie in a row of the result.
+    def _copied_together(self, plan: Arrangement, dtype: str, rows: int, cols: int) -> int:
+        """Return of how many turns the results are copied out together, of rows and columns each.
 
-        given: the type as which it turns them, or parts of them.
+        Neighbours are the turns of the indices of one factor. One access must reach their results.
         """
-        found = _columns_pattern(plan, plan.cols_out, plan.move.sizes, plan.rows_in)
-        many = data_type(plan.move.dtype).size_bytes // data_type(given).size_bytes
-        return tuple((step * many, count) for step, count in found)
+        if not plan.rest or self.on_chip:
+            return 1
+        many = turns_copied_together(self.chip, self.options, dtype, rows, cols)
+        many = min(many, plan.move.sizes[plan.rest[-1]])
+        return many if len(self._turned_pattern(plan, dtype, many)) <= MAX_PAIRS else 1
+
+    def _turned_pattern(self, plan: Arrangement, given: str, many: int) -> Pattern:
+        """Return how the elements of so many turns lie in a row of the result.
+
+        given: the type as which the array turns them, or parts of them.
+        """
+        sizes, steps, step = plan.move.sizes, dict[int, int](), 1
+        for number in reversed(plan.cols_out):
+            steps[number] = step
+            step *= sizes[number]
+        found = [(steps[n], sizes[n]) for n in plan.rows_in]
+        if many > 1:
+            found.insert(0, (steps[plan.rest[-1]], many))
+        parts = data_type(plan.move.dtype).size_bytes // data_type(given).size_bytes
+        return tuple((step * max(1, parts), count) for step, count in coalesced(tuple(found)))
 
     def _estimate(
         self, plan: Arrangement, cols_in: Sequence[int], cols_out: Sequence[int], work: int

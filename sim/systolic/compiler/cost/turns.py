@@ -17,6 +17,7 @@ from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
+from systolic.hw.units import EngineName
 from systolic.isa import Access, Buffer, Copy
 from systolic.isa.access import Pattern
 from systolic.workload.options import Options
@@ -190,9 +191,15 @@ def turns_copied_together(chip: Chip, options: Options, dtype: str, rows: int, c
     dtype: what the array turns. A copy has a least time. If that is longer than the array takes for
     a turn, and copies of more results would cost less for each, it is so few that more hardly gain.
     """
-    words, period = chip.result_buffer.bank_words, chip.period(drain_engine(chip, options))
-    most = words // rows
-    if options.drain != "block" or most < 2:
+    if options.drain != "block":
+        return 1
+    return LAST_CHIP.of(_copied_together, chip, drain_engine(chip, options), dtype, rows, cols)
+
+
+def _copied_together(chip: Chip, engine: EngineName, dtype: str, rows: int, cols: int) -> int:
+    options, period = Options(drain_engine=engine), chip.period(engine)
+    most = chip.result_buffer.bank_words // rows
+    if most < 2:
         return 1
     array = _array_cycles(chip, dtype, rows, cols) * chip.period("pe_array")
 

@@ -143,7 +143,7 @@ def _moved(
     permutation: Sequence[int] | None,
 ) -> bool:
     chip = builder.chip
-    planner = Planner(chip, builder.options)
+    planner = Planner(chip, builder.options, on_chip=True)
     move = _move(*ends)
     alone = len(builder.graph.operations) == 1
     copied = _arrangements(planner, move, ends, alone=alone)
