@@ -412,9 +412,12 @@ def wastes_bursts(chip: Chip, shape: ShapeInDram, axes: Axes) -> bool:
     return longest_run_bytes(shape, axes) * 2 <= parts.burst_bytes
 
 
-def longest_run_bytes(shape: ShapeInDram, axes: Axes) -> int:
-    """Return the bytes of the longest run of a row's first columns in DRAM, seen as `axes`."""
+def longest_run_bytes(shape: ShapeInDram, axes: Axes, columns: int = SAMPLE[1]) -> int:
+    """Return the bytes of the longest run of a row's first columns in DRAM, seen as `axes`.
+
+    columns: how many of them are looked at.
+    """
     dims = [math.prod(shape.dims[d] for d in group) for group in axes]
-    cols = min(dims[-1], SAMPLE[1])
+    cols = min(dims[-1], columns)
     ends = DramTensor(shape, 0, axes).rectangles((0,) * (len(dims) - 2), (0, 0), (1, cols))
     return max(min(run_bytes(end.access), end.cols.count * shape.dtype.itemsize) for end in ends)

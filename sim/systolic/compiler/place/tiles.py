@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
 from systolic.compiler.ir.windows import PartWindow, WordWindow
 from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
+from systolic.compiler.place.halves import halves_of
 from systolic.compiler.place.residency import Residency, Resident
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
@@ -53,6 +55,8 @@ class OnChip:
             (node.output for node in layers.nodes if node.kind == "multiply"), tiled.waited_columns
         )
         self.banks = BanksByRole(layers, chip)
+        columns = {name: blocks.block[1] for name, blocks in self._blocks.items()}
+        self._halves = halves_of(layers, chip, columns)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
         of_tiles = proxy(self)  # they hold the memory; were they held by it, they would stay
@@ -191,15 +195,24 @@ class OnChip:
         if tile.matrix in self._across:
             return self.banks.across(tile.matrix, wish, in_words(self.size_bytes(tile)))
         if not besides:
-            return wish
-        size = self.chip.state_buffer.bank_bytes
-        taken = {
-            bank
-            for there in self.memory.resident.values()
-            if there.tile.matrix in besides
-            for bank in range(there.start // size, -(-(there.start + there.size_bytes) // size))
-        }
+            return self._in_halves(tile, wish)
+        there = self.memory.resident.values()
+        taken = {bank for r in there if r.tile.matrix in besides for bank in self._banks_of(r)}
         return self.banks.apart(tile.matrix, wish, taken)
+
+    def _in_halves(self, tile: MatrixTile, wish: Wish) -> Wish:
+        """Return the wish for a tile in a graph of which queues share some tiles."""
+        if not self._halves.matrices:
+            return wish
+        held = Counter(n for r in self.memory.resident.values() for n in self._banks_of(r))
+        halved = tile.matrix in self._halves.matrices
+        found = self._halves.halved if halved else self._halves.within
+        return found(wish, in_words(self.size_bytes(tile)), held)
+
+    def _banks_of(self, there: Resident) -> range:
+        """Return the banks in which a tile lies."""
+        size = self.chip.state_buffer.bank_bytes
+        return range(there.start // size, -(-(there.start + there.size_bytes) // size))
 
     def made(self, tile: MatrixTile) -> Made:
         """Return the finished part of a tile: all of it, unless nodes make it piece by piece."""
