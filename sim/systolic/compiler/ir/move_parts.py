@@ -45,6 +45,24 @@ class MovePart:
         steps = zip(self.move.sizes, self.move.before.steps, strict=True)
         return self.source + 1 + sum((n - 1) * step for n, step in steps)
 
+    def cut(self, factor: int, size: int) -> tuple[MovePart, MovePart]:
+        """Return the part with the first `size` indices of a factor, and that with the others."""
+        move, (before, after) = self.move, (self.move.before, self.move.after)
+        every, gaps = move.sizes[factor], list(move.gaps)
+        sizes = [list(move.sizes), list(move.sizes)]
+        sizes[0][factor], sizes[1][factor] = size, every - size
+        if gaps:
+            gaps[factor] = 0  # behind the first part lie elements
+        first = replace(move, sizes=tuple(sizes[0]), gaps=tuple(gaps))
+        return (
+            replace(self, move=first),
+            MovePart(
+                replace(move, sizes=tuple(sizes[1])),
+                self.source + size * before.steps[factor],
+                self.result + size * after.steps[factor],
+            ),
+        )
+
     def first_indices(self) -> MovePart:
         """Return the part without the last index of its first factor."""
         first, *others = self.move.sizes

@@ -21,6 +21,7 @@ from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.over_chip import cheapest_over_chip, emit_over_chip
+from systolic.compiler.lower.rests import Parts, RestCutter
 from systolic.compiler.lower.views import physical, swap
 from systolic.compiler.lower.ways import Choice, Ends, cheapest, nearest
 from systolic.layout import Layout, Shape
@@ -171,6 +172,9 @@ def _arranged(
     choices = _choices_alone(builder, parts, names[1])
     if choices is None:
         return False
+    if names[1] not in builder.given_ways:
+        planner = Planner(builder.chip, builder.options, alone=True)
+        parts, choices = RestCutter(planner).cut(Parts(tuple(parts), choices))
     cycles = _cycles(builder, choices)
     least = cycles if other_cycles is None else min(cycles, other_cycles)
     over = cheapest_over_chip(builder, names, permutation, least / FEWER)
@@ -235,8 +239,7 @@ def _emit(
 
 def _in_words(choices: Sequence[Choice]) -> str:
     ways = " and ".join(dict.fromkeys(choice.way.name for choice in choices))
-    between = f" in {len(choices)} parts, between the edges of tiles"
-    return ways + (between if len(choices) > 1 else "")
+    return ways + (f" in {len(choices)} parts" if len(choices) > 1 else "")
 
 
 def bring_without_gaps(
@@ -321,6 +324,7 @@ def _cheapest_without_gaps(
         planner = Planner(builder.chip, builder.options)
         choices = None if parts is None else _choices(builder, parts, planner)
         if parts is not None and choices is not None:
+            parts, choices = RestCutter(planner).cut(Parts(parts, choices))
             cycles = _cycles(builder, choices) + moved
             found.append(_WithoutGaps(cycles, before, dense, parts, choices))
     best = min(found, key=lambda each: each.cycles, default=None)
