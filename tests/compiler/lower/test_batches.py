@@ -31,8 +31,11 @@ def order(rng: Random, rank: int) -> str:
     return "{" + ",".join(map(str, rng.sample(range(rank), rank))) + "}"
 
 
-def drawn(rng: Random) -> Graph:
-    """Return a product of a batch with many small matrices, its dimensions in any order."""
+def drawn(rng: Random, *, tiles: bool = False) -> Graph:
+    """Return a product of a batch with many small matrices, its dimensions in any order.
+
+    tiles: as wide as any dimension, so that gaps lie behind all rows, at equal distances.
+    """
     batch = [rng.choice([4, 6, 8, 12])] + ([2] if rng.random() < 0.3 else [])
     M, K, N = (rng.randint(1, 9) for _ in range(3))
     dtype, total = rng.choice([("f32", "f32"), ("bf16", "f32"), ("s8", "s32")])
@@ -41,6 +44,10 @@ def drawn(rng: Random) -> Graph:
         f"{kind}[{','.join(map(str, (*batch, *dims)))}]{order(rng, rank)}"
         for kind, dims in ((dtype, (M, K)), (dtype, (K, N)), (total, (M, N)))
     )
+    if tiles:
+        left, right, out = (
+            f"{text[:-1]}:T({rng.choice([2, 4])},16)}}" for text in (left, right, out)
+        )
     return product(left, right, out)
 
 
@@ -55,16 +62,18 @@ def slow_to_begin(rng: Random):
     )  # fmt: skip
 
 
-def choices(seed: int) -> tuple[str, ...]:
+def choices(seed: int, *, tiles: bool = False) -> tuple[str, ...]:
     rng = Random(8000 + seed)
-    graph = drawn(rng)
+    graph = drawn(rng, tiles=tiles)
     return compile_graph("product", graph, slow_to_begin(rng)).layers.choices
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_batches_in_groups_are_right_and_cost_the_same_on_both_engines(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "tiles"), [(n, t) for t in (False, True) for n in range(40)])
+def test_batches_in_groups_are_right_and_cost_the_same_on_both_engines(
+    seed: int, tiles: bool
+) -> None:
     rng = Random(8000 + seed)
-    graph, hardware = drawn(rng), slow_to_begin(rng)
+    graph, hardware = drawn(rng, tiles=tiles), slow_to_begin(rng)
     inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
     compile_graph("product", graph, hardware, verify=True)
     run_on_both_engines(graph, hardware, inputs)
@@ -77,6 +86,21 @@ def test_batches_in_groups_are_right_and_cost_the_same_on_both_engines(seed: int
                                  " is stored in whole rows of its matrices,"])  # fmt: skip
 def test_the_random_batches_take_every_way(way: str) -> None:
     assert any(way in text for seed in range(40) for text in choices(seed))
+
+
+@pytest.mark.parametrize("verb", ["brought", "stored"])
+def test_a_batch_in_tiles_goes_in_whole_rows_without_the_gaps(verb: str) -> None:
+    way = f" is {verb} in whole rows of all its matrices"
+    assert any(way in choice for seed in range(40) for choice in choices(seed, tiles=True))
+
+
+def test_a_result_whose_batch_lies_in_the_columns_of_tiles_is_one_copy() -> None:
+    """Work 47 of `benchmarks/bench_moves.py`: 512 copies took three times as long."""
+    graph = product("s8[4,8,64,80]{2,3,1,0}", "s8[4,8,80,64]", "s32[4,8,64,64]{0,3,2,1:T(8,128)}")
+    result = systolic.run(graph, "lpddr5_6400_128x128", values=False)
+    assert result.summary["transfers"]["copies"] < 10
+    assert result.summary["dram_bytes"] == 4 * 8 * 64 * (80 + 80 + 4 * 64)  # no gap is moved
+    assert result.cycles < 2.5 * result.summary["bound"]["cycles"]
 
 
 def test_matrices_that_are_turned_one_after_another_do_not_wait_for_one_another() -> None:

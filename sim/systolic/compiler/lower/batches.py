@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from systolic.compiler.cost.batches import (
     ALONE,
     Beside,
@@ -36,6 +38,7 @@ from systolic.compiler.ir.covered_rows import (
     may_be_covered,
 )
 from systolic.compiler.ir.homes import as_rows, lies_unbroken
+from systolic.compiler.ir.move_parts import places_along
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.views import physical, swap
@@ -93,10 +96,11 @@ class Batches:
         if not (_can_be_grouped(axes) and builder.dram.holds(tensor) and self._may_arrange()):
             return None
         shape = builder.dram.shape(tensor)
-        if not _is_dense(shape):
+        if not _counts(shape, axes):
             return None
         best, apart = self._best_to_bring(shape, axes, beside)
-        across = None if beside == ALONE else self._cost_across(shape, axes, beside)
+        alone = beside == ALONE or not _is_dense(shape)
+        across = None if alone else self._cost_across(shape, axes, beside)
         if across is not None and across < min(apart, best.cycles if best else apart):
             return self._across(tensor, axes, across)
         if best is None or best.cycles >= apart * self._preference(shape, axes, best):
@@ -113,7 +117,7 @@ class Batches:
         found = [
             _InGroups(groups_cost(chip, shape, view, n, beside) + turn, n, view)
             for view, turn in seen.items()
-            for n in group_counts(shape, view)
+            for n in _counts(shape, view)
             if n == 1 or beside != ALONE
             if self._has_room(shape, batch_groups(shape, view, n).columns)
         ]
@@ -291,8 +295,8 @@ class Batches:
         if not given or builder.graph.tensor(tensor).home != "dram":
             return None
         shape = builder.graph.shape(tensor)
-        counts = [n for n in group_counts(shape, axes) if self._may_store(tensor, axes, n)]
-        if not counts or not _is_dense(shape):
+        counts = [n for n in _counts(shape, axes) if self._may_store(tensor, axes, n)]
+        if not counts:
             return None
         best = _least(
             [_InGroups(groups_cost(builder.chip, shape, axes, n, beside), n, axes) for n in counts]
@@ -534,3 +538,15 @@ def _with_rows(shape: Shape, rows: tuple[int, ...]) -> Axes | None:
 
 def _is_dense(shape: Shape) -> bool:
     return not shape.layout.tiles and shape.padded_elements() == shape.num_elements()
+
+
+def _counts(shape: Shape, axes: Axes) -> list[int]:
+    """Return into how many groups of matrices a tensor may be cut, which lie in whole rows.
+
+    In tiles it may be in one group, if the indices of every dimension lie at one distance: then a
+    row of all its matrices is one access, without the gaps.
+    """
+    if _is_dense(shape):
+        return group_counts(shape, axes)
+    lines = (places_along(shape, (axis,)) for axis in range(shape.rank))
+    return [1] if all((np.diff(line, 2) == 0).all() for line in lines) else []
