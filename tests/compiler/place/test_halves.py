@@ -40,8 +40,9 @@ def test_half_of_a_tile_lies_in_each_of_two_banks() -> None:
     assert found[-len(banks) :] == banks
 
 
-def test_pairs_of_banks_that_hold_few_tiles_come_first() -> None:
-    found, _ = place(120, held={0: 1, 1: 1})
+@pytest.mark.parametrize("held", [{0: 1}, {1: 1}, {0: 2, 1: 1, 2: 1}])
+def test_pairs_of_banks_that_hold_few_tiles_come_first(held: dict[int, int]) -> None:
+    found, _ = place(120, held=held)
     assert found[0] == Interval(2940, 3060)
 
 
