@@ -156,7 +156,7 @@ def _copied(part: _Part, lanes: list[Digit], inside: list[Digit]) -> list[MovePi
             rows *= digit.size
         else:
             apart.append(digit)
-    cols, batch = list(inside), list[Digit]()
+    cols, batch = _inner_close(inside), list[Digit]()
     while _pairs(cols) > MAX_PAIRS:
         least = min(cols, key=lambda digit: digit.size)
         cols.remove(least)
@@ -168,6 +168,20 @@ def _copied(part: _Part, lanes: list[Digit], inside: list[Digit]) -> list[MovePi
         ends = (_end(source, "source", batch, cols), _end(result, "result", batch, cols))
         found.append(MovePiece(*ends, rows, _count(cols), turned=False))
     return found
+
+
+def _inner_close(digits: Sequence[Digit]) -> list[Digit]:
+    """Return digits along the address in the order of the source, or in that of the result.
+
+    Engines may be slower where neighbours of an access lie far apart. Neighbours of one side are
+    neighbours of the access in its order, so that order is taken in which they lie less far apart
+    on the other side.
+    """
+    orders = (
+        sorted(digits, key=lambda digit: -digit.source),
+        sorted(digits, key=lambda digit: -digit.result),
+    )
+    return min(orders, key=lambda order: max(order[-1][1:], default=0) if order else 0)
 
 
 def _turned(
