@@ -93,6 +93,8 @@ def _heads(times: WordTimes, shares: EngineShares) -> dict[str, int]:
 
 def _tails(times: WordTimes, shares: EngineShares, sent: int) -> dict[str, int]:
     """Return the ticks from the end of each engine's last step until all is done."""
+    if times.ends:
+        return dict(times.seen)
     turns = sum(
         ticks.load + ticks.until + min(ticks.taken.values()) + min(times.seen.values())
         for ticks in (times.turn, times.back)

@@ -127,7 +127,8 @@ def _shares(times: WordTimes) -> Iterator[EngineShares]:
     every = frozenset(times.engines)
     fastest = frozenset(sorted(times.bring, key=lambda name: times.bring[name])[:1])
     brings = dict.fromkeys((fastest, frozenset(times.bring)))
-    ways = product(brings, _some(times.order), _some(times.turn.taken), (False, True))
+    takings = _some(times.turn.taken) or [frozenset[str]()]
+    ways = product(brings, _some(times.order), takings, (False, True))
     for bringing, ordering, taking, late in ways:
         if bringing | ordering | taking == every and (not late or ordering & taking):
             yield EngineShares(bringing, ordering, taking, late)
@@ -264,20 +265,23 @@ class _Order:
         return _CopyBegin(begin, name, ends)
 
     def _copy(self, queue: deque[_Waiting], copy: _CopyBegin) -> None:
-        name, ends = copy.engine, copy.ends
+        (name, ends), times = copy[1:], self.times
         step = queue.popleft().step._replace(engine=name)
         if step.kind == "bring":
             # two engines that bring at the same time write to two banks
-            step, self.brought = step._replace(place=self.brought % HALVES), self.brought + 1
+            place = times.ends[step.band] if times.ends else self.brought % HALVES
+            step, self.brought = step._replace(place=place), self.brought + 1
         self.steps.append(step)
         self._busy_until(step.kind, name, ends[-1])
         for port, end in zip(step.ports, ends, strict=True):
             self.ports[port] = name, end
-        done = ends[-1] + self.times.seen[name]
+        done = ends[-1] + times.seen[name]
         if step.kind == "bring":
             self._may_order(step.band, HALVES + step.place, done)
         elif step.kind == "order all":
             self._send(step.band, done)
+        elif times.ends:
+            self.last = max(self.last, done)
         else:
             self._may_turn(WordStep("turn", step.band, step.part), done)
 

@@ -28,19 +28,25 @@ class TurnTicks(NamedTuple):
     taken: dict[str, int]
 
 
+NO_TURN = TurnTicks(0, 0, 0, {})
+"""Elements are put in order where they end."""
+
+
 class WordTimes(NamedTuple):
     """What all legs take, in ticks: copies of each engine that can make them, and turns.
 
-    parts, columns: of each band, that are turned by themselves, and turned back. halves: in which
-    bank of the source each band lies. pieces: of each band, the banks of the pieces that are
-    brought. order_all: copies of a whole band. send: what DMA takes to send it, and the latency
-    that it waits before (none: it cannot). seen: of each engine, until what it has written can be
-    used.
+    parts, columns: of each band, that are turned by themselves, and turned back (no columns:
+    elements are put in order where they end). halves: in which bank of the source each band lies.
+    ends: in which one of the result, if it is put in order there. pieces: of each band, the banks
+    of the pieces that are brought. order_all: copies of a whole band. send: what DMA takes to send
+    it, and the latency that it waits before (none: it cannot). seen: of each engine, until what it
+    has written can be used.
     """
 
     parts: int
     columns: int
     halves: tuple[int, ...]
+    ends: tuple[int, ...]
     pieces: tuple[tuple[int, ...], ...]
     bring: dict[str, int]
     order: dict[str, int]
@@ -57,8 +63,9 @@ class WordTimes(NamedTuple):
 
     def least(self) -> int:
         """Return the ticks that the array takes at least, or all engines together."""
-        work = self.parts * (min(self.order.values()) + min(self.turn.taken.values()))
-        work += self.columns * min(self.back.taken.values()) + min(self.bring.values(), default=0)
+        turn, back = (min(some.taken.values(), default=0) for some in (self.turn, self.back))
+        work = self.parts * (min(self.order.values()) + turn) + self.columns * back
+        work += min(self.bring.values(), default=0)
         array = self.parts * self.turn.each + self.columns * self.back.each
         return len(self.halves) * max(array, work // len(self.engines))
 
@@ -72,23 +79,31 @@ def word_type(chip: Chip) -> str | None:
 
 def word_times(chip: Chip, options: Options, relay: WordRelay, dtype: str) -> WordTimes | None:
     """Return what the legs of a relay of words take; None if an engine cannot copy one."""
-    words = word_type(chip)
-    assert words is not None
     bands, parts, columns = relay.bands(), relay.parts(), relay.columns_back()
-    order = relay.ordered(bands[0], parts[0])
+    order = relay.at_home(bands[0]) if relay.in_lanes else relay.ordered(bands[0], parts[0])
     bring = relay.brought(bands[0]) if relay.digits.beside else None
     if order is None or (relay.digits.beside and bring is None):
         return None
     copies = [_of_engines(chip, options, leg, dtype) for leg in (bring, order) if leg is not None]
-    turns = relay.turned(parts[0]), relay.turned_back(bands[0], columns[0])
-    turn, back = (_of_turn(chip, options, turn, words) for turn in turns)
-    if not all(copies) or not turn.taken:
+    if not all(copies):
         return None
-    order_all, send = _of_dma(chip, options, relay, dtype)
+    ends = tuple(half for band in bands if (half := relay.end_half(band)) is not None)
+    if relay.in_lanes and len(ends) < len(bands):
+        return None  # engines would meet where a band in both halves is written
+    turn, back, order_all, send = NO_TURN, NO_TURN, dict[str, int](), None
+    if not relay.in_lanes:
+        words = word_type(chip)
+        assert words is not None
+        turns = relay.turned(parts[0]), relay.turned_back(bands[0], columns[0])
+        turn, back = (_of_turn(chip, options, turn, words) for turn in turns)
+        if not turn.taken:
+            return None
+        order_all, send = _of_dma(chip, options, relay, dtype)
     return WordTimes(
         len(parts),
-        len(columns),
+        0 if relay.in_lanes else len(columns),
         tuple(map(relay.half, bands)),
+        ends if relay.in_lanes else (),
         tuple(relay.halves_of(bring, band) for band in bands) if bring is not None else (),
         copies[0] if bring is not None else {},
         copies[-1],

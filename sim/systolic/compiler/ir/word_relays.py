@@ -43,6 +43,9 @@ MOST_PIECES = 16
 SHARES = 1, 2
 """Words are turned on all partitions, or on a half of them: then there are twice as many bands."""
 
+BAND_SHARES = 1, 2, 4, 8
+"""Bands that are put in order where they end have so many elements of a partition, or a share."""
+
 Values = tuple[tuple[RelayDigit, int], ...]
 """Digits, and the value that each of them has."""
 
@@ -100,10 +103,34 @@ def word_digits(ends: RelayEnds, many: int, most: tuple[int, int]) -> Iterator[W
     inside = [d for d in rest if d.before < LANE and d.after < LANE]
     taken = math.prod(digit.size for digit in source)
     for beside, others in _beside(inside, most[0] // taken):
+        if (*beside, *source) == result:
+            continue  # they need no turn
         for share in SHARES:
             words, bands = _parted(_by_step(others, after=True), most[1] // share)
             if words:
                 yield WordDigits(source, beside, words, element, result, bands)
+
+
+def digits_in_lanes(ends: RelayEnds, most: tuple[int, int]) -> Iterator[WordDigits]:
+    """Yield the ways to put elements in order where they end, in the partitions of the result.
+
+    Those of the source are there already, if other ones come beside them. So no words are turned.
+
+    most: the partitions, and the elements of each of them in a band.
+    """
+    source = _by_step([d for d in ends.digits if d.before >= LANE], after=False)
+    result = _by_step([d for d in ends.digits if d.after >= LANE], after=True)
+    beside, same = result[: -len(source)], result[-len(source) :]
+    if not beside or same != source or any(digit.before != digit.after for digit in source):
+        return
+    lanes = math.prod(digit.size for digit in result)
+    if lanes > most[0] or not _fill(source, after=False) or not _fill(result, after=True):
+        return
+    inside = [d for d in ends.digits if d.before < LANE and d.after < LANE]
+    for share in BAND_SHARES:
+        moved, bands = _parted(_by_step(inside, after=True), most[1] // share)
+        if moved:
+            yield WordDigits(source, beside, moved[:-1], moved[-1], result, bands)
 
 
 def _whole_words(ends: RelayEnds, many: int) -> tuple[RelayDigit, list[RelayDigit]] | None:
@@ -193,6 +220,11 @@ class WordRelay:
     ends: RelayEnds
     digits: WordDigits
 
+    @property
+    def in_lanes(self) -> bool:
+        """Return whether elements are put in order in the partitions of the result."""
+        return self.digits.result == self.digits.lanes
+
     def bands(self) -> list[Values]:
         """Return the values of each band."""
         return _values(self.digits.bands)
@@ -209,6 +241,14 @@ class WordRelay:
         """Return in which half of the source's columns a band begins."""
         first = sum(digit.before * value for digit, value in band)
         return int(2 * first >= self.ends.source.columns)
+
+    def end_half(self, band: Values) -> int | None:
+        """Return in which half of the result's columns a band ends; None if it is in both."""
+        first = sum(digit.after * value for digit, value in band)
+        inside = [digit for digit in self.digits.moved if digit.after < LANE]
+        last = first + sum(digit.after * (digit.size - 1) for digit in inside)
+        halves = {2 * column >= self.ends.result.columns for column in (first, last)}
+        return int(halves.pop()) if len(halves) == 1 else None
 
     def halves_of(self, leg: ChangeOfView, band: Values) -> tuple[int, ...]:
         """Return in which half of the source's columns each piece of a band begins.
@@ -240,10 +280,19 @@ class WordRelay:
         """Return how DMA sends a band that is in order; None if that takes too many copies."""
         steps, (places, _) = self._in_order()
         after = {digit: digit.after for digit in self.digits.moved}
-        first = sum(int(of[0]) for of in self.ends.result.offsets)
-        first += sum(digit.after * value for digit, value in band)
-        leg = self._leg((steps, places, ()), (after, (self.ends.result, first)), ())
+        leg = self._leg((steps, places, ()), (after, self._home(band)), ())
         return None if leg is None else replace(leg, sent=True, in_part=True)
+
+    def at_home(self, band: Values) -> ChangeOfView | None:
+        """Return how a band is put in order where it ends; None if that takes too many copies."""
+        after = {digit: digit.after for digit in self.digits.moved}
+        leg = self._leg(self._here(band), (after, self._home(band)), ())
+        return None if leg is None else replace(leg, in_part=True)
+
+    def _home(self, band: Values) -> tuple[RelayPlaces, int]:
+        """Return the places of the result, and the first column of a band."""
+        first = sum(int(of[0]) for of in self.ends.result.offsets)
+        return self.ends.result, first + sum(digit.after * value for digit, value in band)
 
     def _in_order(self) -> tuple[dict[RelayDigit, int], tuple[RelayPlaces, int]]:
         """Return the places of a band that is in order as a whole."""

@@ -8,7 +8,7 @@ here: which way is cheaper than a relay of words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
@@ -18,9 +18,15 @@ from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_places import ChipPlaces
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Matrix
-from systolic.compiler.ir.relays import relay_ends
+from systolic.compiler.ir.relays import RelayEnds, relay_ends
 from systolic.compiler.ir.windows import DigitWindow, WordWindow
-from systolic.compiler.ir.word_relays import WordRelay, WordTurn, word_digits
+from systolic.compiler.ir.word_relays import (
+    WordDigits,
+    WordRelay,
+    WordTurn,
+    digits_in_lanes,
+    word_digits,
+)
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.digit_moves import SPARE_BYTES, holder_of_places
 from systolic.hw.datatypes import data_type
@@ -30,6 +36,8 @@ MOST_PARTS = 256
 """The most parts of all bands that are put in order, each by itself."""
 
 
+BAND_COLUMNS = 2048
+"""The most elements of a partition that are put in order together where they end."""
 TRIED = 4
 """Of how many relays the order is worked out, those that could take the fewest cycles."""
 
@@ -56,19 +64,13 @@ def cheapest_word_relay(
     source: the tensor. permutation: axis i of the result is its axis permutation[i]; None: a
     reshape. most_cycles: how many it may take; what takes more is not worked out.
     """
-    chip, words = builder.chip, word_type(builder.chip)
-    dtype = builder.graph.shape(source).element_type
-    many = data_type(words).size_bytes // data_type(dtype).size_bytes if words else 1
-    if many == 1:
-        return None
-    array, p = chip.pe_array, block_rows(chip)
-    most = min(p, array.rows), min(p, array.cols, chip.result_buffer.bank_words)
+    chip, dtype = builder.chip, builder.graph.shape(source).element_type
     relays = list[tuple[tuple[ChipPlaces, ChipPlaces], WordRelay, WordTimes]]()
     for both in places:
         ends = relay_ends(*both, permutation)
         if ends is None:
             continue
-        for digits in word_digits(ends, many, most):
+        for digits in _ways(chip, ends, dtype):
             relay = WordRelay(ends, digits)
             times = None
             if _has_room(chip, relay, dtype):
@@ -85,12 +87,23 @@ def cheapest_word_relay(
     return best
 
 
+def _ways(chip: Chip, ends: RelayEnds, dtype: str) -> Iterator[WordDigits]:
+    """Yield the ways of a relay: in order where elements end, or in words that the array turns."""
+    array, p, words = chip.pe_array, block_rows(chip), word_type(chip)
+    yield from digits_in_lanes(ends, (p, BAND_COLUMNS))
+    many = data_type(words).size_bytes // data_type(dtype).size_bytes if words else 1
+    if many > 1:
+        most = min(p, array.rows), min(p, array.cols, chip.result_buffer.bank_words)
+        yield from word_digits(ends, many, most)
+
+
 def _has_room(chip: Chip, relay: WordRelay, dtype: str) -> bool:
     """Return whether all places have room together, and the parts are not too many."""
     bands, parts = len(relay.bands()), len(relay.parts())
     together, in_order, turned = relay.sizes
     columns = relay.ends.source.columns + relay.ends.result.columns
-    columns += bands * (turned + parts * in_order + (together if relay.digits.beside else 0))
+    columns += bands * (together if relay.digits.beside else 0)
+    columns += 0 if relay.in_lanes else bands * (turned + parts * in_order)
     room = chip.state_buffer.bytes_per_partition
     return (
         bands * parts <= MOST_PARTS and columns * data_type(dtype).size_bytes + SPARE_BYTES <= room
@@ -102,9 +115,11 @@ def emit_word_relay(builder: LayerBuilder, names: tuple[str, str], placed: Place
     source = holder_of_places(builder, names[0], placed.source, "state_buffer")
     result = holder_of_places(builder, names[1], placed.result, "node")
     count = len(placed.relay.bands())
+    in_lanes = placed.relay.in_lanes
+    how = "over the partitions of the result" if in_lanes else "in words that the array turns twice"
     builder.choose(
-        f"{names[0]} goes to {names[1]} in words that the array turns twice, in {count} "
-        f"band{'s' if count > 1 else ''} (about {placed.plan.cycles} cycles)"
+        f"{names[0]} goes to {names[1]} {how}, in {count} band{'s' if count > 1 else ''} (about "
+        f"{placed.plan.cycles} cycles)"
     )
     emit_words(builder, names[1], placed, source, result)
     builder.keep_matrix(names[1], result, result.axes)
@@ -139,7 +154,7 @@ class _Emitter:
         """Add the legs of all bands in the order of a plan."""
         relay = self.relay
         bands, parts, back = relay.bands(), relay.parts(), relay.columns_back()
-        turned_rows = relay.turned(parts[0]).cols
+        turned_rows = 0 if relay.in_lanes else relay.turned(parts[0]).cols
         beside, in_order = dict[int, Matrix](), dict[tuple[int, int], Matrix]()
         turned = dict[int, Matrix]()
         for step in plan.steps:
@@ -147,6 +162,8 @@ class _Emitter:
             if step.kind == "bring":
                 leg = _half_by_half(relay.brought(bands[band]), band)
                 beside[band] = self._moved(self.source, leg, step, step.place)
+            elif step.kind == "order" and relay.in_lanes:
+                self._ordered_at_home(beside[band], relay.at_home(bands[band]), step)
             elif step.kind == "order":
                 leg = relay.ordered(bands[band], parts[part])
                 held = beside.get(band, self.source)
@@ -166,6 +183,11 @@ class _Emitter:
             else:
                 turn = relay.turned_back(bands[band], back[part])
                 self._turn(turned[band], self.result, turn, step.engine)
+
+    def _ordered_at_home(self, held: Matrix, change: ChangeOfView | None, step: WordStep) -> None:
+        assert change is not None
+        change = replace(change, engine=step.engine, ports=step.ports * len(change.given))
+        self.builder.node("move", (held,), self.result, change)
 
     def _moved(
         self, held: Matrix, change: ChangeOfView | None, step: WordStep, bank: int
