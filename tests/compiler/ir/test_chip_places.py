@@ -50,6 +50,19 @@ def test_places_of_unbroken_rows(seed: int) -> None:
         agree(found, partitions)
 
 
+@pytest.mark.parametrize("seed", range(200))
+def test_places_of_rows_that_lie_together(seed: int) -> None:
+    rng = Random(seed)
+    shape = Shape.parse(random_text(rng))
+    partitions, tall = rng.choice([(8, 8), (13, 13), (13, 8), (8, 3), (16, 4)])
+    view = rng.choice(row_groups(shape))
+    together = rng.choice([n for n in range(1, 10) if shape.dims[view[-2][-1]] % n == 0])
+    lies = in_unbroken_rows(shape, view, tall, together)
+    found = places_of(lies, partitions, view[-2])
+    if found is not None:
+        agree(found, partitions)
+
+
 def test_rows_that_a_tile_cuts_unevenly_have_no_such_places() -> None:
     """Of rows 2 x 5 in tiles of 8 the last two are in another tile, whatever the buffer has."""
     shape = Shape.parse("s8[5,5,2,2]{3,0,1,2}")

@@ -169,6 +169,7 @@ def test_operands_go_to_rows_in_reach_of_a_product(seed: int) -> None:
         (128, 256, False),  # 32 columns take an engine no less time than 64
     ],
 )
+@pytest.mark.usefixtures("rows_end_with_dimensions")
 def test_matrices_are_cast_one_by_one_where_each_is_long(
     rows: int, columns: int, *, apart: bool
 ) -> None:

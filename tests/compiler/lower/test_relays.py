@@ -74,6 +74,7 @@ def relaid(source: str, out: str) -> Graph:
         ),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("rows_end_with_dimensions")
 def test_long_runs_go_by_dma_and_lanes_change_their_order(
     graph: Graph,
     chip: str,

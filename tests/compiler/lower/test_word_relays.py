@@ -29,6 +29,8 @@ from systolic.workload import Graph
 HEADS = "u8[4,12,128,128]{3,2,1,0:T(8,128)(4,1)}", "u8[4,12,128,128]"
 MASKS = "pred[2048,1024]{0,1:T(8,128)(4,1)}", "pred[256,8,1024]{1,0,2}"
 
+pytestmark = pytest.mark.usefixtures("rows_end_with_dimensions")
+
 
 @pytest.mark.parametrize(
     ("graph", "sent"),

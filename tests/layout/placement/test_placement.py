@@ -224,3 +224,11 @@ def test_dimensions_that_share_partitions_or_the_address() -> None:
     assert str(in_rows(shape, 128, shared=2)) == "f32[2,14,14,32]{3,2,1,0:T(*,128,32)}"
     assert str(in_rows(shape, 128, along=2)) == "f32[2,14,14,32]{3,2,1,0:T(14,*,448)}"
     assert str(in_rows(shape, 128, shared=3)) == "f32[2,14,14,32]{3,2,1,0:T(*,*,128,32)}"
+
+
+def test_rows_that_lie_together_in_a_partition() -> None:
+    shape = Shape("u8", (4, 12, 128, 64))
+    lies = in_rows(shape, 128, shared=2, together=4)
+    assert str(lies) == "u8[4,12,128,64]{3,2,1,0:T(*,512,64)(4,64)}"
+    few = in_rows(shape, 128, together=4)
+    assert str(few) == "u8[4,12,128,64]{3,2,1,0:T(128,64)(4,64)}"

@@ -6,21 +6,30 @@ Not here: which rectangles these are (`ir.digit_moves`), and the choice of place
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from systolic.compiler.cost.engines import drain_engine, engine_cycles, engines_able
+from systolic.compiler.cost.engines import (
+    drain_engine,
+    engine_cycles,
+    engines_able,
+    in_best_words,
+    lane_copy_engines,
+)
+from systolic.compiler.cost.side_by_side import shared_ticks
 from systolic.compiler.cost.turns import carrier, cast_ticks, parts_turned, turned_as
 from systolic.compiler.ir.digit_moves import MovePiece, PieceEnd
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy
-from systolic.isa.access import Pattern
+from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.workload.options import Options
 
 MOST_INSTRUCTIONS = 4000
 """The most copies and turns of a move."""
 SLOWER = 1.1
 """Matrices are cast each by itself if that takes an engine at most so many times as long."""
+WORD_BYTES = 4
 CAST_TOGETHER = 512
 """About so many columns of a tile are cast by one copy."""
 
@@ -48,6 +57,42 @@ def digit_move_cycles(
     if turned and carrier(chip, turned_as(chip, dtype)) != turned_as(chip, dtype):
         ticks = _with_casts(chip, turned, dtype, columns, ticks)
     return max(ticks, *copies.values(), 0) // chip.period("pe_array")
+
+
+def shared_move_cycles(
+    chip: Chip, options: Options, pieces: Sequence[MovePiece], dtype: str, sides: tuple[int, int]
+) -> int | None:
+    """Return about how many of the array's cycles copies take that engines make side by side.
+
+    They may if nothing else is to be done: source and result lie across two banks each. None if the
+    options name an engine, or the array turns a piece.
+
+    sides: element places of the source, and of the result, in each partition.
+    """
+    if options.drain_engine or any(piece.turned for piece in pieces):
+        return None
+    bank, size = chip.state_buffer.bank_bytes, data_type(dtype).size_bytes
+    starts, next_ = [], 0
+    for columns in sides:
+        half = columns * size // 2 // WORD_BYTES * WORD_BYTES
+        starts.append((next_ + -(-half // bank)) * bank - half)
+        next_ = -(-(starts[-1] + columns * size) // bank)
+    ticks = 0.0
+    for piece in pieces:
+        both = (piece.source, piece.result)
+        patterns = [_pattern(replace(end, cols=(*end.batch, *end.cols))) for end in both]
+        if max(map(len, patterns)) > MAX_PAIRS:
+            return None
+        source, target = (
+            Access(Buffer.STATE, dtype, end.down, piece.rows, start + end.first * size, pattern)
+            for end, start, pattern in zip(both, starts, patterns, strict=True)
+        )
+        copy = Copy(engine="", source=source, target=target)
+        made = [replace(copy, engine=name) for name in lane_copy_engines(chip, copy)]
+        if not made:
+            return None
+        ticks += min(shared_ticks(chip, in_best_words(chip, each)) for each in made)
+    return int(ticks) // chip.period("pe_array")
 
 
 def casts_apart(chip: Chip, turned: Sequence[MovePiece], dtype: str, columns: int) -> bool:

@@ -49,6 +49,11 @@ def side_by_side(chip: Chip, copy: Copy, least: int | None = None) -> tuple[Copy
     return _shared(chip, copy, LEAST_CYCLES if least is None else least)[1]
 
 
+def shared_ticks(chip: Chip, copy: Copy) -> float:
+    """Return about how many ticks engines take for a copy that they make side by side."""
+    return _shared(chip, copy, LEAST_CYCLES)[0]
+
+
 def _shared(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, ...]]:
     """Return about how many ticks a copy takes, and its parts."""
     alone, found = _ticks(chip, copy), tuple[Copy, ...]([copy])

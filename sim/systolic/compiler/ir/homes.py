@@ -59,7 +59,7 @@ def as_rows(tensor: Tensor, chip: Chip) -> Rows | None:
     if len(shape.layout.tiles) != 1 or not _in_order(tensor, chip, ways=1):
         return None
     (step,) = shape.steps()
-    return Rows(_groups(shape), step.counts[-1] * step.sizes[-1])
+    return Rows(tile_groups(shape), step.counts[-1] * step.sizes[-1])
 
 
 def as_interleaved(tensor: Tensor, chip: Chip) -> Interleaved | None:
@@ -75,7 +75,7 @@ def as_interleaved(tensor: Tensor, chip: Chip) -> Interleaved | None:
         return None
     if not _in_order(tensor, chip, ways):
         return None
-    return Interleaved(_groups(shape), ways * step.counts[-1] * step.sizes[-1], ways)
+    return Interleaved(tile_groups(shape), ways * step.counts[-1] * step.sizes[-1], ways)
 
 
 def _in_order(tensor: Tensor, chip: Chip, ways: int) -> bool:
@@ -88,7 +88,7 @@ def _in_order(tensor: Tensor, chip: Chip, ways: int) -> bool:
     step = shape.steps()[0]
     if any(size > 1 for size in step.sizes[:-2]):
         return False
-    rows = -(-math.prod(shape.dims[axis] for axis in _groups(shape)[-2]) // ways)
+    rows = -(-math.prod(shape.dims[axis] for axis in tile_groups(shape)[-2]) // ways)
     tall = step.sizes[-2] // ways if len(step.sizes) > 1 else 1
     together = partitions // tall * tall
     return rows <= min(p, together) or together == p
@@ -104,14 +104,17 @@ def lies_unbroken(rows: int, p: int, chip: Chip) -> bool:
     return not stacked and not whole_banks(chip)
 
 
-def in_unbroken_rows(shape: Shape, axes: Axes, p: int) -> Shape:
-    """Return a shape in the tiles that say how it lies as rows of a view, p rows in partitions."""
+def in_unbroken_rows(shape: Shape, axes: Axes, p: int, together: int = 1) -> Shape:
+    """Return a shape in the tiles that say how it lies as rows of a view, p rows in partitions.
+
+    together: so many rows of the view lie in a partition one behind the other, as one.
+    """
     order = tuple(axis for group in axes for axis in group)
     lies = shape.with_layout(Layout(order[::-1]))
-    return in_rows(lies, p, shared=len(axes[-2]), along=len(axes[-1]))
+    return in_rows(lies, p, shared=len(axes[-2]), along=len(axes[-1]), together=together)
 
 
-def _groups(shape: Shape) -> Axes:
+def tile_groups(shape: Shape) -> Axes:
     """Return the dimensions of the batch, of the rows and of the columns of the first tile."""
     order, tile = shape.layout.major_to_minor, shape.layout.tiles[0].dims
     missing = max(0, len(tile) - len(order))

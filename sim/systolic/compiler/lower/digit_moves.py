@@ -14,7 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from systolic.compiler.cost.digit_moves import casts_apart, digit_move_cycles
+from systolic.compiler.cost.digit_moves import (
+    casts_apart,
+    digit_move_cycles,
+    shared_move_cycles,
+)
 from systolic.compiler.cost.turns import carrier, parts_turned, placed_as, strands_cost
 from systolic.compiler.ir.chip_places import ChipPlaces, any_rows, places_of, row_groups
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
@@ -24,6 +28,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix, Source
 from systolic.compiler.ir.rows_at_places import rows_at_places
 from systolic.compiler.ir.windows import DigitWindow
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.rows_together import places_beside, rows_of_tiles
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -128,7 +133,7 @@ def cheapest_digit_move(
     if permutation is not None and not tiled:
         return None  # `chip_moves` has it, or a turn in blocks
     planner = DigitPlanner(chip, options)
-    starts, stops = (list(places_at_home(chip, tensor)) for tensor in (source, result))
+    starts, stops = places_of_both(chip, (source, result), permutation)
     direct = planner.cheapest(starts, stops, permutation)
     if direct is not None:
         return direct
@@ -210,6 +215,16 @@ class DigitPlanner:
         )
 
 
+def side_by_side_cycles(builder: LayerBuilder, move: DigitMove) -> float:
+    """Return about how many cycles a move takes if engines share its copies."""
+    if len(move.moves) > 1 or len(builder.graph.operations) > 1:
+        return move.cycles
+    source, result = move.places
+    dtype, sides = source.shape.element_type, (source.columns, result.columns)
+    found = shared_move_cycles(builder.chip, builder.options, move.moves[0], dtype, sides)
+    return move.cycles if found is None else min(found, move.cycles)
+
+
 def emit_digit_move(builder: LayerBuilder, names: tuple[str, str], move: DigitMove) -> None:
     """Place source and result, and add copies and turns between windows of them."""
     first, *between, last = move.places
@@ -254,9 +269,22 @@ def places_at_home(chip: Chip, tensor: Tensor) -> Iterator[ChipPlaces]:
     if not shape.layout.tiles:
         yield from in_rows(chip, shape, row_groups(shape))
         return
-    found = places_of(shape, chip.state_buffer.partitions)
+    found = places_of(shape, chip.state_buffer.partitions, rows_of_tiles(shape))
     if found is not None and found.rows <= block_rows(chip):
         yield found
+
+
+def places_of_both(
+    chip: Chip, tensors: tuple[Tensor, Tensor], permutation: Sequence[int] | None
+) -> tuple[list[ChipPlaces], list[ChipPlaces]]:
+    """Return the places in which source and result of a move may lie.
+
+    permutation: axis i of the result is its axis permutation[i]; None: a reshape.
+    """
+    starts, stops = ([*places_at_home(chip, tensor)] for tensor in tensors)
+    free = tuple(not tensor.shape.layout.tiles for tensor in tensors)
+    before, after = places_beside(chip, starts, stops, permutation, (free[0], free[1]))
+    return [*starts, *before], [*stops, *after]
 
 
 def in_rows(chip: Chip, shape: Shape, views: Sequence[Axes]) -> Iterator[ChipPlaces]:

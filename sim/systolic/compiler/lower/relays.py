@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 from systolic.compiler.cost.lane_rounds import (
     MOST_PIECES,
@@ -44,7 +44,8 @@ from systolic.compiler.lower.digit_moves import (
     cheapest_digit_move,
     emit_digit_move,
     holder_of_places,
-    places_at_home,
+    places_of_both,
+    side_by_side_cycles,
 )
 from systolic.compiler.lower.lane_rounds import rounds as rounds_of
 from systolic.compiler.lower.lane_rounds import rounds_choices
@@ -93,7 +94,8 @@ def moved_from_place_to_place(
         move = None
     others = min(by_views, move.cycles) if move is not None else by_views
     copied = move is not None and move.cycles <= others and not move.turns
-    if relayed(builder, names, permutation, others, copied=copied):
+    shared = side_by_side_cycles(builder, move) if move is not None and copied else None
+    if relayed(builder, names, permutation, others, copied=copied, shared=shared):
         return True
     if move is not None:
         emit_digit_move(builder, names, move)
@@ -107,31 +109,35 @@ def relayed(
     others: float,
     *,
     copied: bool = False,
+    shared: float | None = None,
 ) -> bool:
     """Move a tensor on the chip as a relay, if that is cheaper; return whether it is done.
 
     names, permutation: as below. others: about how many cycles another way takes. If an engine that
     is busy in all lanes took about as long, no relay is looked for. copied: those are cycles of one
-    engine, and several share such a copy as they share rounds.
+    engine, and several share such a copy as they share rounds. shared: what it takes then.
     """
     if others <= LEAST_CYCLES or others < NEAR * in_all_lanes(builder, names[0]):
         return False
     relay = cheapest_relay(builder, names, permutation, others)
-    if relay is not None and copied and relay.in_rounds and relay.cycles > others * COPIED:
+    usual, most = (others, others * COPIED) if shared is None else (shared, shared)
+    if relay is not None and copied and relay.in_rounds and relay.cycles > most:
         relay = cheapest_relay(builder, names, permutation, others, rounds=False)
-    least = min(others, relay.cycles) if relay is not None else others
-    places = _places(builder, names)
+    least = min(usual, relay.cycles) if relay is not None else usual
+    places = _places(builder, names, permutation)
     words = cheapest_word_relay(builder, names[0], places, permutation, least / FEWER)
     if words is not None:
         emit_word_relay(builder, names, words)
         return True
-    if relay is None or relay.cycles * FEWER > others:
+    if relay is None or relay.cycles * FEWER > usual:
         return False
     emit_relay(builder, names, relay)
     return True
 
 
-def _places(builder: LayerBuilder, names: tuple[str, str]) -> list[tuple[ChipPlaces, ChipPlaces]]:
+def _places(
+    builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int] | None
+) -> list[tuple[ChipPlaces, ChipPlaces]]:
     """Return the places between which a relay may go; none if the options leave no choice."""
     options, chip = builder.options, builder.chip
     source, result = (builder.graph.tensor(name) for name in names)
@@ -139,11 +145,7 @@ def _places(builder: LayerBuilder, names: tuple[str, str]) -> list[tuple[ChipPla
         return []
     if whole_banks(chip):
         return []
-    return [
-        (start, stop)
-        for start in places_at_home(chip, source)
-        for stop in places_at_home(chip, result)
-    ]
+    return [*product(*places_of_both(chip, (source, result), permutation))]
 
 
 def in_all_lanes(builder: LayerBuilder, tensor: str) -> float:
@@ -188,7 +190,7 @@ def cheapest_relay(
     rounds. names: of source and result. permutation: axis i of the result is axis permutation[i] of
     the source; None: a reshape.
     """
-    places = _places(builder, names)
+    places = _places(builder, names, permutation)
     dtype = builder.graph.shape(names[0]).element_type
     planner = RelayPlanner(builder.chip, builder.options, dtype, rounds)
     found = [*planner.relays(places, permutation, others)]

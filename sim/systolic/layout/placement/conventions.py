@@ -48,18 +48,22 @@ def place_in_state_buffer(
     return Placement(shape, buffer, spreading, base_partition, base_byte)
 
 
-def in_rows(shape: Shape, partitions: int, *, shared: int = 1, along: int = 1) -> Shape:
+def in_rows(
+    shape: Shape, partitions: int, *, shared: int = 1, along: int = 1, together: int = 1
+) -> Shape:
     """Return a shape without tiles in tiles as wide as its matrices, so that rows are unbroken.
 
     The most minor ``along`` dimensions lie along the address, and the ``shared`` dimensions before
     them share the partitions. All others count matrices. A tile has as many rows as there are, at
-    most one for each partition.
+    most one for each partition; or so many ``together``, of which each partition has one behind the
+    other.
     """
     sizes = ordered_dims(shape.dims, shape.layout)
     cut = max(0, len(sizes) - along)
     rows, columns = sizes[max(0, cut - shared) : cut], sizes[cut:]
-    tile = [*_combined(rows, partitions), *_combined(columns, None)]
-    return shape.with_tiles(tuple(tile))
+    tile = [*_combined(rows, partitions * together), *_combined(columns, None)]
+    inner = [(together, tile[-1])] if together > 1 else []
+    return shape.with_tiles(tuple(tile), *inner)
 
 
 def _combined(sizes: Sequence[int], most: int | None) -> list[int]:
