@@ -72,6 +72,14 @@ def relaid(source: str, out: str) -> Graph:
             transposed("s32[7,130,66]", "s32[66,130,7]", (2, 1, 0)), "neuroncore_v2", 1968,
             {"Copy": 2},
         ),
+        # elements stay in their lanes, and neighbours of either side are 1,280 bytes apart on the
+        # other; heads are 16 bytes apart on both, so that engines are not half as fast: 41,080
+        (
+            transposed(
+                "pred[2,1024,16,80]{0,1,3,2}", "pred[2,80,1024,16]{3,1,0,2}", (0, 3, 1, 2)
+            ),
+            "neuroncore_v2", 20_924, {"Copy": 4},
+        ),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("rows_end_with_dimensions")

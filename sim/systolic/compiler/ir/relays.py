@@ -281,6 +281,8 @@ def _box_pieces(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[Pie
     down, spread, gathered, apart = _lanes(lanes)
     rows = math.prod(step.size for step in down)
     columns = sorted(inside, key=lambda step: -step.result)
+    if all(step.source == step.result for step in lanes):
+        columns = nearest_last(columns)
     ahead = [*spread, *gathered]
     while True:
         pairs, runs = box_patterns([*ahead, *columns], spread)
@@ -303,6 +305,18 @@ def _box_pieces(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[Pie
             row, rows * across, col, run[1], source_row, rows * back, source_col,
             pairs or ((1, 1),), outer,
         )  # fmt: skip
+
+
+def nearest_last(columns: list[BoxStep]) -> list[BoxStep]:
+    """Return digits in an order whose last one has the shortest steps, if they fit in one copy.
+
+    An engine may take longer for neighbours of an access that lie far apart on either side.
+    """
+    nearest = min(columns, key=lambda step: max(step[1:]), default=None)
+    if nearest is None or max(nearest[1:]) == max(columns[-1][1:]):
+        return columns
+    found = [*(step for step in columns if step != nearest), nearest]
+    return found if max(map(len, box_patterns(found, ()))) <= MOST_PAIRS else columns
 
 
 def goes_on(step: BoxStep, columns: Sequence[BoxStep]) -> bool:
