@@ -21,7 +21,7 @@ from systolic.config import load_chip
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder, TransposeAttributes
 
-ONE_LEG, TWO_LEGS, THREE_LEGS = (0, 4, 12, 13, 28), (5, 9, 10, 11, 24, 27), (17, 35, 41)
+ONE_LEG, TWO_LEGS, THREE_LEGS = (0, 4, 12, 13, 28), (5, 9, 10, 11, 24, 27, 35), (17, 41)
 
 
 def moved(graph: Graph, values: np.ndarray) -> np.ndarray:

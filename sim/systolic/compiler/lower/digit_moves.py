@@ -263,13 +263,17 @@ def emit_pieces(
             builder.node("convert", (before,), after)
 
 
-def places_at_home(chip: Chip, tensor: Tensor) -> Iterator[ChipPlaces]:
-    """Yield the places in which a tensor may lie: those of its tiles, or any unbroken rows."""
+def places_at_home(chip: Chip, tensor: Tensor, *, seen: bool = True) -> Iterator[ChipPlaces]:
+    """Yield the places in which a tensor may lie: those of its tiles, or any unbroken rows.
+
+    seen: no places of tiles that are rows of a view.
+    """
     shape = tensor.shape
     if not shape.layout.tiles:
         yield from in_rows(chip, shape, row_groups(shape))
         return
-    found = places_of(shape, chip.state_buffer.partitions, rows_of_tiles(shape))
+    rows = () if seen and as_rows(tensor, chip) is not None else rows_of_tiles(shape)
+    found = places_of(shape, chip.state_buffer.partitions, rows)
     if found is not None and found.rows <= block_rows(chip):
         yield found
 
@@ -281,8 +285,11 @@ def places_of_both(
 
     permutation: axis i of the result is its axis permutation[i]; None: a reshape.
     """
-    starts, stops = ([*places_at_home(chip, tensor)] for tensor in tensors)
     free = tuple(not tensor.shape.layout.tiles for tensor in tensors)
+    seen = all(
+        not tensor.shape.layout.tiles or as_rows(tensor, chip) is not None for tensor in tensors
+    )
+    starts, stops = ([*places_at_home(chip, tensor, seen=seen)] for tensor in tensors)
     before, after = places_beside(chip, starts, stops, permutation, (free[0], free[1]))
     return [*starts, *before], [*stops, *after]
 
@@ -295,6 +302,10 @@ def in_rows(chip: Chip, shape: Shape, views: Sequence[Axes]) -> Iterator[ChipPla
         if not lies_unbroken(rows, p, chip):
             continue
         found = places_of(in_unbroken_rows(shape, view, p), partitions, view[-2])
+        line = math.prod(shape.dims[axis] for axis in view[-2][1:])
+        if found is None and line < p // 2:  # whole lines of the minor dimensions fit
+            tall = p // line * line
+            found = places_of(in_unbroken_rows(shape, view, tall), partitions, view[-2])
         if found is not None and found.rows <= p:
             yield found
 

@@ -76,10 +76,10 @@ def _in_rows_together(chip: Chip, shape: Shape, cuts: dict[int, set[int]]) -> It
 
 def rows_of_tiles(shape: Shape) -> tuple[int, ...]:
     """Return the dimensions that make up the rows of such tiles; none if a shape has others."""
-    if len(shape.layout.tiles) != 2 or COMBINE not in shape.layout.tiles[0].dims:
+    tiles = [tile.dims for tile in shape.layout.tiles]
+    if not 0 < len(tiles) <= 2 or COMBINE not in tiles[0]:
         return ()
     *_, rows, columns = tile_groups(shape)
-    first, second = (tile.dims for tile in shape.layout.tiles)
     width = math.prod(shape.dims[axis] for axis in columns)
-    whole = len(second) == 2 and second[-1] == first[-1] == width
+    whole = tiles[0][-1] == width and (len(tiles) == 1 or tiles[1][1:] == (width,))
     return rows if whole else ()
