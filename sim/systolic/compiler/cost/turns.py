@@ -179,6 +179,31 @@ def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     return max(1, turns) * turned + result_cycles(chip, width) + height
 
 
+def blocks_cost(chip: Chip, options: Options, dims: Sequence[int], dtype: str) -> int:
+    """Return about how many cycles it takes to transpose matrices on the chip in blocks.
+
+    dims: [batch..., rows, columns]. As `turn_cost`, but small blocks take the least time of the
+    array, and all blocks that of the engine that copies them out.
+    """
+    found, taken = turn_cost(chip, dims, dtype), carrier(chip, turned_as(chip, dtype))
+    if parts_turned(chip, dtype) or taken is None or options.drain != "block":
+        return found
+    *batch, rows, cols = dims
+    array, cycles = chip.pe_array, 0.0
+    for height, down in _cut(rows, array.rows):
+        for width, across in _cut(cols, array.cols):
+            together = turns_copied_together(chip, options, taken, height, width)
+            drained = _drained(chip, dtype, together * height) / together
+            cycles += down * across * max(_array_cycles(chip, taken, height, width), drained)
+    return max(found, int(math.prod(batch) * cycles) + result_cycles(chip, min(cols, array.cols)))
+
+
+def _cut(size: int, most: int) -> list[tuple[int, int]]:
+    """Return the sizes of blocks along a side of a matrix, and how many there are of each."""
+    whole, rest = divmod(size, most)
+    return [(part, count) for part, count in ((most, whole), (rest, 1)) if part and count]
+
+
 def _drained(chip: Chip, dtype: str, vectors: int) -> int:
     """Return the array's cycles from one copy of so many results to the next."""
     cycles = drain_interval(chip, Options(), dtype, vectors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from systolic.compiler.cost.dma import inside_cycles
@@ -12,6 +13,7 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads, result_cycles, turn_interval_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy
+from systolic.isa.access import Pattern
 from systolic.workload.options import Options
 
 
@@ -95,7 +97,7 @@ def word_times(chip: Chip, options: Options, relay: WordRelay, dtype: str) -> Wo
         words = word_type(chip)
         assert words is not None
         turns = relay.turned(parts[0]), relay.turned_back(bands[0], columns[0])
-        turn, back = (_of_turn(chip, options, turn, words) for turn in turns)
+        turn, back = (turn_ticks(chip, options, turn, words) for turn in turns)
         if not turn.taken:
             return None
         order_all, send = _of_dma(chip, options, relay, dtype)
@@ -172,14 +174,19 @@ def _ticks(chip: Chip, options: Options, copy: Copy) -> int:
     return max(engine_cycles(chip, copy.engine, copy), least) * chip.period(copy.engine)
 
 
-def _of_turn(chip: Chip, options: Options, turn: WordTurn, words: str) -> TurnTicks:
+def turn_ticks(
+    chip: Chip, options: Options, turn: WordTurn, words: str, into: Pattern = ()
+) -> TurnTicks:
+    """Return what a turn of words of a type takes.
+
+    into: where they lie in a partition of the result (none: side by side).
+    """
     period, rows, cols = chip.period("pe_array"), turn.rows, turn.cols
     each = turn_interval_cycles(chip, rows, cols, words, is_pass_through=True)
     until = rows * chip.pe_array.turn_cycles(words) + result_cycles(chip, cols)
     until += chip.post_cycles("pe_array")
-    source, target = (
-        Access(buffer, words, 0, cols, 0, ((1, rows),)) for buffer in (Buffer.RESULT, Buffer.STATE)
-    )
+    source = Access(Buffer.RESULT, words, 0, cols, 0, ((1, rows),))
+    target = replace(source, buffer=Buffer.STATE, pattern=into or source.pattern)
     copies = (Copy(engine=name, source=source, target=target) for name in chip.lane_engines)
     taken = {copy.engine: ticks for copy in copies if (ticks := _ticks(chip, options, copy))}
     load = load_reads(chip, rows, cols, words)

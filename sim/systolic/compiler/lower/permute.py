@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from systolic.compiler.cost.dma import bus_cost, load_cost, shared_cycles, tile_latencies
 from systolic.compiler.cost.moves import UNLIMITED
-from systolic.compiler.cost.turns import turn_cost
+from systolic.compiler.cost.turns import blocks_cost, turn_cost
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.blocks import (
     blocks_of,
@@ -112,7 +112,9 @@ def _cycles_in_blocks(
     blocks = goes_in_blocks(*tensors, permutation, chip, options) or may_be_carried(
         *tensors, permutation, chip, options
     )
-    return turn_cost(chip, matrices.dims, source.shape.element_type) if blocks else None
+    if not blocks:
+        return None
+    return blocks_cost(chip, options, matrices.dims, source.shape.element_type)
 
 
 def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:

@@ -77,6 +77,7 @@ class OnChip:
             if node.change is not None and node.change.shared
             for name in (*node.inputs, node.output)
         }
+        self._shares_turns = any(n.kind == "turn" and n.engine for n in layers.nodes)
         self._nodes = len(layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
@@ -142,7 +143,7 @@ class OnChip:
         alone = held = [matrix for matrix in self.matrices.values() if matrix.window is None]
         if self.banks.are_given:
             alone = held = [matrix for matrix in alone if matrix.bank is None]
-        elif not self.shares_copies:
+        elif not self.shares_copies and not self._shares_turns:
             alone = [matrix for matrix in alone if matrix.name in self._shared_ends]
         if not alone or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
             return frozenset()
