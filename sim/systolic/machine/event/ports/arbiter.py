@@ -338,7 +338,7 @@ class Arbiter:
         if not (self._is_split and group.has_course):
             return None
         for s in streams:
-            if s.asks_last_at == now or not (s.granted or s.tick == now):
+            if not (s.granted or s.tick == now):
                 return None
         until = group.first_meeting(streams, now, NEVER)
         if until <= now:
