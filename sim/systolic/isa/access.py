@@ -57,6 +57,13 @@ def _span(start: int, pattern: Pattern, size: int) -> Interval:
     return Interval(start + low * size, start + (high + 1) * size)
 
 
+@lru_cache(maxsize=4096)
+def _end_bytes(pattern: Pattern, size: int) -> tuple[int, int]:
+    """Return the lowest and the highest byte touched, relative to the first of elements."""
+    low, high = _reach(pattern)
+    return low * size, (high + 1) * size - 1
+
+
 _lanes = lru_cache(maxsize=4096)(Interval)
 """Partitions first <= n < stop: few in a program, and asked for again and again."""
 
@@ -146,6 +153,12 @@ class Access:
         """Return the bytes of each partition from the first touched to the last."""
         size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
         return _span(self.start, self.pattern, size)
+
+    def bank(self, bank_bytes: int) -> int | None:
+        """Return the bank of so many bytes that has all of it; None if no single one has."""
+        low, high = _end_bytes(self.pattern, self.element_bytes)
+        bank = (self.start + low) // bank_bytes
+        return bank if bank == (self.start + high) // bank_bytes else None
 
     @property
     def lanes(self) -> Interval:

@@ -36,7 +36,6 @@ from systolic.machine.event.ports.ports import (
     Needs,
     Stretch,
     Timeline,
-    bank_of,
     beside,
     exclusive_needs,
     group_stretches,
@@ -329,7 +328,7 @@ def _slots_per_group(left: Moves, right: Moves, chip: Chip) -> Slots:
     groups = max(left.last, right.last) + 1
     cost = np.ones(groups, np.int64)
     one, other = left.access, right.access
-    banks = bank_of(one, bank_bytes(one, chip)), bank_of(other, bank_bytes(other, chip))
+    banks = one.bank(bank_bytes(one, chip)), other.bank(bank_bytes(other, chip))
     if one.buffer is not other.buffer or (None not in banks and banks[0] != banks[1]):
         return cost
     mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)

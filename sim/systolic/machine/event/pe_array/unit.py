@@ -41,7 +41,6 @@ from systolic.machine.event.ports.ports import (
     Port,
     Stretch,
     Timeline,
-    bank_of,
     group_stretches,
     in_bank,
     merge,
@@ -101,6 +100,8 @@ class PEArrayUnit(Unit):
         super().__init__(context, "pe_array", "pe_array", queue, spec)
         self._spec = spec
         self._port_bytes = context.chip.port_width_bytes
+        self._bank_bytes = context.chip.state_buffer.bank_bytes
+        self._result_bank_bytes = context.chip.result_buffer.bank_bytes
         self._interval_ticks = spec.min_interval_cycles * self.period
         down = spec.hop[0] * (spec.rows // spec.cell[0])
         latency = context.chip.result_buffer.write_latency_cycles
@@ -164,7 +165,7 @@ class PEArrayUnit(Unit):
         return is_below and self._bank(before.multiply) == self._bank(multiply)
 
     def _bank(self, multiply: MatMul) -> int:
-        return multiply.result.span.first // self.chip.result_buffer.bank_bytes
+        return multiply.result.span.first // self._result_bank_bytes
 
     def _load_after_multiply(self, tile: ArrayTile, multiply: _Streamed) -> int:
         if self._spec.weight_buffer == "double":
@@ -219,7 +220,7 @@ class PEArrayUnit(Unit):
 
     def _load_timeline(self, load: LoadWeights) -> Timeline:
         """Return what a load needs: as one before that was alike."""
-        weights = in_bank(load.weights, self.chip.state_buffer.bank_bytes)
+        weights = in_bank(load.weights, self._bank_bytes)
         key = type(load), weights, self._scales(load)
         found = self._load_timelines.get(key)
         if found is None:
@@ -229,14 +230,14 @@ class PEArrayUnit(Unit):
     def _scales(self, instruction: Instruction) -> Hashable:
         """Return the access to the scales of an instruction by its bank, if it has some."""
         scales = scales_of(instruction)
-        return None if scales is None else in_bank(scales, self.chip.state_buffer.bank_bytes)
+        return None if scales is None else in_bank(scales, self._bank_bytes)
 
     def _make_load_timeline(self, load: LoadWeights) -> Timeline:
-        bank_bytes, weights = self.chip.state_buffer.bank_bytes, load.weights
+        bank_bytes, weights = self._bank_bytes, load.weights
         parts = self._parts(load)
         groups = weights.partitions if self._spec.weight_path == "top" else 1
         reads = -(-groups // self._spec.fast_load) * parts
-        bank = bank_of(weights, bank_bytes)
+        bank = weights.bank(bank_bytes)
         is_parted = self.chip.state_buffer.is_split or bool(self._spec.tile_sizes)
         if self._spec.weight_path == "top" and is_parted:
             return self._row_timeline(weights, parts)
@@ -263,7 +264,7 @@ class PEArrayUnit(Unit):
     def _row_timeline(self, weights: Access, parts: int) -> Timeline:
         """Return what a load on the top path needs where partitions keep reads apart."""
         fast, stop = self._spec.fast_load, weights.partition + weights.partitions
-        bank = weights.span.first // self.chip.state_buffer.bank_bytes  # legality: there is but one
+        bank = weights.span.first // self._bank_bytes  # legality: there is but one
         port = Port(weights.buffer.value, bank, "read")
         firsts = range(weights.partition, stop, fast)
         rows = [(Need(port, first, min(first + fast, stop)),) for first in firsts]
@@ -417,8 +418,8 @@ class PEArrayUnit(Unit):
 
     def _multiply_plan(self, multiply: MatMul) -> _MultiplyPlan:
         """Return what a multiply asks of the ports: as one before that was alike."""
-        moving = in_bank(multiply.moving, self.chip.state_buffer.bank_bytes)
-        result = in_bank(multiply.result, self.chip.result_buffer.bank_bytes)
+        moving = in_bank(multiply.moving, self._bank_bytes)
+        result = in_bank(multiply.result, self._result_bank_bytes)
         key = type(multiply), moving, result, self._scales(multiply), multiply.accumulate
         found = self._multiply_plans.get(key)
         if found is None:
@@ -442,10 +443,10 @@ class PEArrayUnit(Unit):
         )
 
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
-        bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
+        bank_bytes, moving = self._bank_bytes, multiply.moving
         silent = self._silent(multiply)
         injections = silent + multiply.vectors
-        bank = bank_of(moving, bank_bytes)
+        bank = moving.bank(bank_bytes)
         depth, scales = self._depth + self._right(multiply.result.partition), scales_of(multiply)
         if depth and bank is not None and scales is None:
             return steady(needs(moving, (bank,), "read"), injections)

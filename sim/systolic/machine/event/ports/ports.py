@@ -146,7 +146,7 @@ def group_stretches(
     if access.buffer is Buffer.DRAM:
         return []
     size = access.element_bytes
-    bank = bank_of(access, bank_bytes)
+    bank = access.bank(bank_bytes)
     if bank is not None:
         slots = -(-access.elements // group)
         return [Stretch(shift, shift + slots, needs(access, (bank,), direction))]
@@ -169,23 +169,16 @@ def _touched(
     return ends.reshape(slots, 2 * group)
 
 
-def bank_of(access: Access, bank_bytes: int) -> int | None:
-    """Return the bank in which all of an access lies; None if it reaches into more than one."""
-    span = access.span
-    bank = span.first // bank_bytes
-    return bank if bank == (span.stop - 1) // bank_bytes else None
-
-
 def in_bank(access: Access, bank_bytes: int) -> Hashable:
     """Return an access with its bank instead of its first byte, if all of it lies in one.
 
     Where in a bank an access begins makes no difference to the ports that it needs, or when.
     """
-    bank = bank_of(access, bank_bytes)
+    bank = access.bank(bank_bytes)
     if bank is None:
         return access
-    lanes = access.partition, access.partitions
-    return access.buffer, bank, lanes, access.dtype, access.pattern
+    partition, partitions = access.partition, access.partitions
+    return access.buffer, bank, partition, partitions, access.dtype, access.pattern
 
 
 def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
