@@ -14,7 +14,7 @@ from systolic.isa import Buffer, Instruction, Post, Program
 from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.beats import Beats, covered_ticks, stretch
-from systolic.machine.event.ports.ports import Need, Port
+from systolic.machine.event.ports.ports import Need, Port, Timeline
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.semaphores import PostTicks, Resumed, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
@@ -33,7 +33,8 @@ Process = Generator[simpy.Event, Any, None]
 class Context:
     """What all units of one run share.
 
-    is_split: each partition of the state buffer has ports of its own.
+    is_split: each partition of the state buffer has ports of its own. timeline_use: the ticks for
+    which each slot of a timeline was granted, of all streams that had it.
     """
 
     env: TickEnvironment
@@ -52,6 +53,7 @@ class Context:
     fetch: InstructionFetch | None = None
     end: int = 0
     port_use: dict[Port, list[Beats]] = field(default_factory=dict)
+    timeline_use: dict[Timeline, int] = field(default_factory=dict)
     copy_plans: dict[Hashable, CopyPlan] = field(default_factory=dict)
 
     def retire(self, end: int) -> None:
@@ -70,9 +72,7 @@ class Context:
             for need, uses in stream.port_use(timeline):
                 self.use_port(need, uses)
             return
-        counted, period = self.recorder.port_cycles, stream.period
-        for port, slots in timeline.of_partitions.items():
-            counted[port] += slots * period
+        self.timeline_use[timeline] = self.timeline_use.get(timeline, 0) + stream.period
         for need, uses in stream.port_use(timeline.of_banks):
             self.use_port(need, uses)
 
@@ -89,8 +89,12 @@ class Context:
 
     def account_ports(self) -> None:
         """Hand the ticks in which each port was in use to the recorder, overlaps counted once."""
+        counted = self.recorder.port_cycles
         for port, uses in self.port_use.items():
-            self.recorder.port_cycles[port] += covered_ticks(uses)
+            counted[port] += covered_ticks(uses)
+        for timeline, ticks in self.timeline_use.items():
+            for port, slots in timeline.of_partitions.items():
+                counted[port] += slots * ticks
 
 
 class Unit(ABC):

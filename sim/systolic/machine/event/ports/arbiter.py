@@ -24,7 +24,8 @@ from systolic.machine.event.ports.group import PortGroup, may_meet
 from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.meeting import NEVER, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of, number_of
-from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream, by_rank
+from systolic.machine.event.ports.shares import dealt
+from systolic.machine.event.ports.stream import Lost, Stream, by_rank
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
@@ -232,18 +233,9 @@ class Arbiter:
         """Tell each DMA copy, in the order of the queues, which shares it holds of what."""
         self._holders_changed = False
         holders = sorted(self._holders, key=by_rank)
-        total = dict[str, int]()
-        for stream in holders:
-            for pool, held in stream.holdings:
-                total[pool] = total.get(pool, 0) + held
-        dealt = dict.fromkeys(total, 0)
-        for stream in holders:
-            shares = list[ShareOfBytes]()
-            for pool, held in stream.holdings:
-                first = dealt[pool]
-                shares.append(ShareOfBytes(first, held, total[pool]))
-                dealt[pool] = first + held
-            if stream.set_shares(tuple(shares)):
+        found = dealt(tuple([stream.holdings for stream in holders]))
+        for stream, shares in zip(holders, found, strict=True):
+            if stream.set_shares(shares):
                 self._change_pace(stream)
 
     def _change_pace(self, stream: Stream) -> None:
