@@ -92,17 +92,15 @@ class Arbiter:
     def _related_to(self, stream: Stream) -> tuple[list[Stream], list[PortGroup]]:
         """Return what may depend on a stream that comes: streams that stand alone, and groups."""
         wide, settles, related = stream.wide_mask, stream.settles_ports, self._are_related
-        alone = [
-            other
-            for other in self._alone
-            if (wide & other.wide_mask or settles) and related(stream, other)
-        ]
-        groups = [
-            group
-            for group in self._groups
-            if (wide & group.wide_mask or settles)
-            and any(related(stream, other) for other in group.streams)
-        ]
+        alone, groups = list[Stream](), list[PortGroup]()
+        for other in self._alone:
+            if (wide & other.wide_mask or settles) and related(stream, other):
+                alone.append(other)
+        for group in self._groups:
+            if (wide & group.wide_mask or settles) and any(
+                related(stream, other) for other in group.streams
+            ):
+                groups.append(group)
         return alone, groups
 
     def _join(self, streams: list[Stream], groups: list[PortGroup]) -> None:
@@ -359,7 +357,6 @@ class Arbiter:
                 _take(taken, stream, stream.needs_in_progress())
             is_for_now |= not stream.granted and stream.tick > now
         ready = [s for s in contended if s.tick == now]
-        ready.sort(key=by_rank)
         if now in [s.asks_last_at for s in ready]:
             ready.sort(key=lambda s: s.asks_last_at == now)
         for stream in ready:

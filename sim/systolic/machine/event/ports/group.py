@@ -6,11 +6,11 @@ when what was decided of it is over, however many decisions others need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import combinations
 from typing import NamedTuple
 
-from systolic.machine.event.ports.course import PlacedCourse
+from systolic.machine.event.ports.course import Course, PlacedCourse
 from systolic.machine.event.ports.meeting import first_meeting
 from systolic.machine.event.ports.rounds import Contest, contest_of
 from systolic.machine.event.ports.stream import Stream, by_rank
@@ -24,17 +24,21 @@ class _Meeting(NamedTuple):
     tick: int
 
 
+UNKNOWN = _Meeting(PlacedCourse(Course({}), 0), PlacedCourse(Course({}), 0), -1)
+
+
 class PortGroup:
     """Streams that may meet, and what is known of them.
 
-    until: the tick from which on they are to be decided again. has_lost: a stream has left, so that
-    others may meet no more; it is split before it is decided again. mask, wide_mask: of all its
-    streams. has_course, has_rounds: all its streams have. settling: those that settle ports.
+    streams: by their ranks. until: the tick from which on they are to be decided again. has_lost: a
+    stream has left, so that others may meet no more; it is split before it is decided again. mask,
+    wide_mask: of all its streams. has_course, has_rounds: all its streams have. settling: those
+    that settle ports.
     contests: what was decided of some of them so far (`rounds`).
     """
 
     def __init__(self, streams: list[Stream], until: int, parts: Iterable[PortGroup] = ()) -> None:
-        self.streams, self.until = streams, until
+        self.streams, self.until = sorted(streams, key=by_rank), until
         self.has_lost = False
         self.mask = self.wide_mask = 0
         self.has_course = self.has_rounds = True
@@ -48,11 +52,16 @@ class PortGroup:
                 self.settling.append(stream)
         self.contests: list[Contest] = []
         self._meetings: dict[tuple[Stream, Stream], _Meeting] = {}
+        """Of all pairs that share a port, in the order of their ranks."""
+        known: dict[tuple[Stream, Stream], _Meeting] = {}
         for part in parts:
             self.contests += [
                 each for each in part.contests if not each.streams.isdisjoint(streams)
             ]
-            self._meetings |= part._meetings
+            known |= part._meetings
+        for pair in combinations(self.streams, 2):
+            if pair[0].mask & pair[1].mask:
+                self._meetings[pair] = known.get(pair, UNKNOWN)
 
     def lose(self, stream: Stream) -> None:
         """Take out a stream that has ended."""
@@ -83,20 +92,22 @@ class PortGroup:
             parts.append([*(other for part in met for other in part), stream])
         return [PortGroup(part, self.until, [self]) for part in parts]
 
-    def first_meeting(self, streams: Iterable[Stream], now: int, until: int) -> int:
+    def first_meeting(self, streams: Collection[Stream], now: int, until: int) -> int:
         """Return when two of some of its streams meet first, if nothing refuses them.
 
         `until` is the latest tick that is asked for.
         """
-        placed = [(stream, stream.course()) for stream in sorted(streams, key=by_rank)]
-        for (one, mine), (other, its) in combinations(placed, 2):
-            if until > now and one.mask & other.mask:
-                known = self._meetings.get((one, other))
-                if known is None or known.tick <= now or known.one != mine or known.other != its:
-                    known = _Meeting(mine, its, first_meeting(mine, its, now))
-                    self._meetings[one, other] = known
-                if known.tick < until:
-                    until = known.tick
+        placed = {stream: stream.course() for stream in streams}
+        for pair, known in self._meetings.items():
+            one, other = pair
+            if until <= now or one not in placed or other not in placed:
+                continue
+            mine, its = placed[one], placed[other]
+            if known.tick <= now or known.one != mine or known.other != its:
+                known = _Meeting(mine, its, first_meeting(mine, its, now))
+                self._meetings[pair] = known
+            if known.tick < until:
+                until = known.tick
         return until
 
 
