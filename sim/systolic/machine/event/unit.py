@@ -161,19 +161,21 @@ class Unit(ABC):
         self._fetched = tick
 
     def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
+        arbiter = self.context.arbiter
         while True:
             ready, now = self._ready(instruction), self.env.tick
             if ready is None or ready > now:
                 yield self._until(ready, instruction)
                 continue
             asks_last = False
-            released = self.release(instruction)
-            if released and (released := [r for r in released if r[0].tick_of(r[1]) >= now]):
-                yield self.context.arbiter.settled()
-                if not all(stream.made(slot, now) for stream, slot in released):
-                    yield self.env.timeout(self.period)
-                    continue
+            released = [r for r in self.release(instruction) if r[0].tick_of(r[1]) >= now]
+            if released:
                 asks_last = True
+                if not all(arbiter.has_made(*access) for access in released):
+                    yield arbiter.settled()
+                    if not all(stream.made(slot, now) for stream, slot in released):
+                        yield self.env.timeout(self.period)
+                        continue
             if self._serial_ticks:
                 yield self.env.timeout(self._serial_ticks)
                 asks_last = False

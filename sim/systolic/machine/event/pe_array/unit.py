@@ -92,6 +92,19 @@ class _Streamed:
         return self.stream.tick_of(self.injections - 1)
 
 
+@dataclass(slots=True)
+class _OnTile:
+    """What a tile has done last: its load, its multiply, and whether no multiply followed the load.
+
+    weights: [K, N], what it multiplies with (if values are asked for).
+    """
+
+    load: Stream | None = None
+    multiply: _Streamed | None = None
+    is_fresh: bool = False
+    weights: npt.NDArray[Any] | None = None
+
+
 class PEArrayUnit(Unit):
     """Loads weights and streams vectors, as early as ports, weights and the queue allow."""
 
@@ -108,12 +121,9 @@ class PEArrayUnit(Unit):
         self._depth = spec.entry_cycles + down - 1 + latency
         self._whole = ArrayTile(0, 0, spec.rows, spec.cols)
         self._has_tiles = bool(spec.tile_sizes)
-        self._loads: dict[ArrayTile, Stream] = {}
-        self._multiplies: dict[ArrayTile, _Streamed] = {}
+        self._tiles: dict[ArrayTile, _OnTile] = {}
         self._multiply_start = 0
         self._warm_up = WarmUp(spec.warm_up_cycles)
-        self._fresh: set[ArrayTile] = set()
-        self._weights: dict[ArrayTile, npt.NDArray[Any]] = {}
         rank = context.chip.port_priority.index
         self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
         self._load_timelines: dict[Hashable, Timeline] = {}
@@ -125,24 +135,31 @@ class PEArrayUnit(Unit):
     def _tile(self, instruction: LoadWeights | MatMul) -> ArrayTile:
         return (instruction.tile or self._whole) if self._has_tiles else self._whole
 
+    def _on_tile(self, instruction: LoadWeights | MatMul) -> _OnTile:
+        """Return what the tile of an instruction has done, to be changed as it starts."""
+        tile = self._tile(instruction)
+        found = self._tiles.get(tile)
+        if found is None:
+            found = self._tiles[tile] = _OnTile()
+        return found
+
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick the rules of the weight buffer allow, as now known.
 
         They hold between instructions whose tiles meet.
         """
         assert isinstance(instruction, (LoadWeights, MatMul))  # a union is made at every call
-        tile, tick = self._tile(instruction), 0
-        for other, load in self._loads.items():
-            if other is tile or other.meets(tile):
-                free = load.tick_of(load.timeline.slots - 1) + self.period
+        tile, is_load = self._tile(instruction), isinstance(instruction, LoadWeights)
+        tick = self.after_multiplies(instruction) if isinstance(instruction, MatMul) else 0
+        for other, last in self._tiles.items():
+            if not (other is tile or other.meets(tile)):
+                continue
+            if last.load is not None:
+                free = last.load.tick_of(last.load.timeline.slots - 1) + self.period
                 if free > tick:
                     tick = free
-        if isinstance(instruction, MatMul):
-            after = self.after_multiplies(instruction)
-            return after if after > tick else tick
-        for other, multiply in self._multiplies.items():
-            if other is tile or other.meets(tile):
-                tick = max(tick, self._load_after_multiply(other, multiply))
+            if is_load and last.multiply is not None:
+                tick = max(tick, self._load_after_multiply(other, last.multiply))
         return tick
 
     def after_multiplies(self, multiply: MatMul) -> int:
@@ -152,7 +169,10 @@ class PEArrayUnit(Unit):
         columns; beside all others it may start at once.
         """
         tile, tick = self._tile(multiply), 0
-        for other, before in self._multiplies.items():
+        for other, last in self._tiles.items():
+            before = last.multiply
+            if before is None:
+                continue
             if other is tile or other.meets(tile) or self._share_bank(other, before, multiply):
                 spacing = before.stream.spacing * self.period
                 tick = max(tick, before.last + spacing, before.over)
@@ -187,8 +207,8 @@ class PEArrayUnit(Unit):
         tile, is_double = self._tile(instruction), self._spec.weight_buffer == "double"
         return [
             (multiply.stream, 0 if is_double else multiply.injections - 1)
-            for other, multiply in self._multiplies.items()
-            if other.meets(tile)
+            for other, last in self._tiles.items()
+            if (multiply := last.multiply) is not None and other.meets(tile)
         ]
 
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
@@ -203,12 +223,11 @@ class PEArrayUnit(Unit):
 
     def _start_load(self, index: int, load: LoadWeights, asks_last: bool) -> None:
         stream = self._stream(index, "weights", self._load_timeline(load))
-        tile, read = self._tile(load), None
-        self._loads[tile] = stream
-        self._fresh.add(tile)
+        tile, read = self._on_tile(load), None
+        tile.load, tile.is_fresh = stream, True
         if self.context.values:
             read = read_operand(self.context.memory, load)
-            self._weights[tile] = np.asfortranarray(read.values)
+            tile.weights = np.asfortranarray(read.values)
         self.context.arbiter.add(stream, asks_last=asks_last)
         last = stream.timeline.slots - 1
         delay = self.post_delay
@@ -335,14 +354,13 @@ class PEArrayUnit(Unit):
     # Multiplies
 
     def _start_multiply(self, index: int, multiply: MatMul) -> None:
-        plan, tile = self._multiply_plan(multiply), self._tile(multiply)
+        plan, tile = self._multiply_plan(multiply), self._on_tile(multiply)
         slower = self._slower()
         spacing, start = slower * plan.spacing, self.env.tick
         stream = self._stream(index, "moving", plan.timeline, spacing)
         over = start + self._least_ticks(multiply, spacing * plan.passes)
-        self._multiplies[tile] = _Streamed(multiply, stream, plan.timeline.slots, over)
-        if exchange := tile in self._fresh:
-            self._fresh.discard(tile)
+        tile.multiply = _Streamed(multiply, stream, plan.timeline.slots, over)
+        exchange, tile.is_fresh = tile.is_fresh, False
         values = self._multiply_values(multiply) if self.context.values else None
         hold = Hold(stream, plan.needs, plan.behind, plan.width, silent=plan.silent)
         self.context.arbiter.add(stream, hold=hold)
@@ -369,7 +387,8 @@ class PEArrayUnit(Unit):
         if not self._spec.warm_up_cycles:
             return 1
         now = self.env.tick // self.period
-        stops = [m.last // self.period + m.stream.spacing for m in self._multiplies.values()]
+        before = [last.multiply for last in self._tiles.values() if last.multiply is not None]
+        stops = [m.last // self.period + m.stream.spacing for m in before]
         if stops:  # of those side by side at least one is at work from the start before until then
             self._warm_up.note(Interval(self._multiply_start, min(max(stops), now)))
         self._multiply_start = now
@@ -474,7 +493,8 @@ class PEArrayUnit(Unit):
         memory = self.context.memory
         read = read_operand(memory, multiply)
         moving = read.values
-        loaded = self._weights[self._tile(multiply)]
+        loaded = self._on_tile(multiply).weights
+        assert loaded is not None
         used = multiply.result.partitions * multiply.rows_per_pe
         weights = loaded[: moving.shape[0], :used]
         if isinstance(multiply, PassThrough):
@@ -515,7 +535,7 @@ class PEArrayUnit(Unit):
                 self.context.use_port(need, uses)
         period, written = self.period, multiply.result.lanes
         first, last = stream.tick_of(0), stream.tick_of(silent + multiply.vectors - 1)
-        entered = stream.tick_of(silent) + self._depth * period
+        entered = (stream.tick_of(silent) if silent else first) + self._depth * period
         first_write = entered + self._right(written.first) * period
         done = last + (self._depth + self._right(written.stop - 1)) * period
         for run in stream.progress:

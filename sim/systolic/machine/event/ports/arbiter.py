@@ -120,6 +120,15 @@ class Arbiter:
             self._deciding = True
             self._env.at_end_of_tick(DECIDE).callbacks.append(self._decide)
 
+    def has_made(self, stream: Stream, access: int) -> bool:
+        """Return whether an access is made in this tick, whatever else comes in it.
+
+        So it is if the stream stands alone and comes first wherever ports are given.
+        """
+        if stream.rank[0] or stream not in self._alone:
+            return False
+        return stream.made(access, self._env.tick)
+
     def settled(self) -> simpy.Event:
         """Return an event that comes after the present tick has been decided."""
         return self._env.at_end_of_tick(SETTLED)
