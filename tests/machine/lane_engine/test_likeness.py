@@ -8,7 +8,7 @@ from random import Random
 from support.blocks import state
 from support.chips import ideal_chip
 from systolic.isa import Access, Buffer, Copy, OnEngine, TensorTensor
-from systolic.machine.event.lane_engine.plan import LanePlan, likeness, plan_of
+from systolic.machine.event.lane_engine.plan import LanePlan, form_of, likeness, plan_of
 
 BANK = 64
 CHIP = ideal_chip(
@@ -48,6 +48,19 @@ def test_what_is_alike_has_one_plan():
     assert len(alike) < len(work) * 3 // 4  # the test has some that are alike
     for plans in alike.values():
         assert all(plan == plans[0] for plan in plans)
+
+
+def test_what_has_one_form_has_one_plan_but_for_the_banks():
+    rng, engine = Random(6), CHIP.engine("pooling")
+    alike = defaultdict(dict)
+    for each in (instruction(rng) for _ in range(3000)):
+        if (form := form_of(each, CHIP)) is not None:
+            alike[form.what].setdefault(form.banks, plan_of(each, engine, CHIP))
+    assert sum(len(plans) > 1 for plans in alike.values()) > 20  # the test has some
+    for plans in alike.values():
+        old, plan = next(iter(plans.items()))
+        for new, wanted in plans.items():
+            assert contents(plan.in_banks(old, new)) == contents(wanted)
 
 
 def test_where_in_its_bank_an_access_begins_makes_no_difference():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,8 @@ from systolic.machine.event.ports.ports import (
 )
 
 Slots = npt.NDArray[np.int64]
+Banks = tuple[tuple[str, int], ...]
+"""Buffers and the numbers of their banks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +104,11 @@ class LanePlan:
     fixed_cycles: int
     interval_cycles: int
 
+    def in_banks(self, old: Banks, new: Banks) -> LanePlan:
+        """Return the plan of an instruction of the same form that has other banks."""
+        other = {bank: number for bank, (_, number) in zip(old, new, strict=True)}
+        return replace(self, timeline=self.timeline.in_banks(other))
+
 
 def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> LanePlan:
     """Return when the instruction moves what it moves."""
@@ -135,6 +142,35 @@ def likeness(instruction: OnEngine, chip: Chip) -> Hashable:
         else:
             key.append(value if counts else None)
     return tuple(key)
+
+
+class Form(NamedTuple):
+    """What instructions have in common whose plans differ in the banks alone.
+
+    what: as `likeness`, with the places of banks in `banks` instead of them. banks: (buffer, bank)
+    in the order in which the operands name them.
+    """
+
+    what: Hashable
+    banks: Banks
+
+
+def form_of(instruction: OnEngine, chip: Chip) -> Form | None:
+    """Return the form of an instruction; None if an access of it reaches into several banks."""
+    key: list[Any] = [type(instruction)]
+    banks = dict[tuple[str, int], int]()
+    for name, counts in _what_counts(type(instruction)):
+        value = getattr(instruction, name)
+        if isinstance(value, Access):
+            bank = value.bank(bank_bytes(value, chip))
+            if bank is None:
+                return None
+            place = banks.setdefault((value.buffer.value, bank), len(banks))
+            lanes = value.partition, value.partitions
+            key.append((value.buffer, place, lanes, value.dtype, value.pattern))
+        else:
+            key.append(value if counts else None)
+    return Form(tuple(key), tuple(banks))
 
 
 def _what_counts(kind: type[OnEngine]) -> tuple[tuple[str, bool], ...]:

@@ -22,7 +22,15 @@ from systolic.isa.effects import (
     steps,
     target_of,
 )
-from systolic.machine.event.lane_engine.plan import LanePlan, Moves, likeness, moves_of, plan_of
+from systolic.machine.event.lane_engine.plan import (
+    Banks,
+    LanePlan,
+    Moves,
+    form_of,
+    likeness,
+    moves_of,
+    plan_of,
+)
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.values.lanes import OperandValues, compute_all
@@ -64,6 +72,7 @@ class EngineUnit(Unit):
         self._spec = spec
         self._under_way: list[_UnderWay] = []
         self._plans: dict[Hashable, LanePlan] = {}
+        self._forms: dict[Hashable, tuple[Banks, LanePlan]] = {}
         self._last_start, self._interval = -1, 1
         self._table = NO_TABLE
         self._loaded = 0
@@ -138,9 +147,22 @@ class EngineUnit(Unit):
         key = likeness(instruction, self.chip)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = plan_of(instruction, self._spec, self.chip)
+            plan = self._plans[key] = self._new_plan(instruction)
             if len(self._plans) > PLANS_KEPT:
                 del self._plans[next(iter(self._plans))]
+        return plan
+
+    def _new_plan(self, instruction: OnEngine) -> LanePlan:
+        """Return a plan: that of an instruction in other banks, if one of its form was planned."""
+        form = form_of(instruction, self.chip)
+        if form is not None and form.what in self._forms:
+            banks, plan = self._forms[form.what]
+            return plan.in_banks(banks, form.banks)
+        plan = plan_of(instruction, self._spec, self.chip)
+        if form is not None:
+            self._forms[form.what] = form.banks, plan
+            if len(self._forms) > PLANS_KEPT:
+                del self._forms[next(iter(self._forms))]
         return plan
 
     def _stream(self, index: int, plan: LanePlan) -> Stream:

@@ -6,7 +6,7 @@ A stretch may be any length; it costs one object. Nothing here knows of time or 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -124,6 +124,21 @@ class Timeline:
             if shared := tuple([need for need in needs if need.port in ports]):
                 found.append(Stretch(first, stop, shared))
         return found
+
+    def in_banks(self, banks: Mapping[tuple[str, int], int]) -> Timeline:
+        """Return the timeline with other banks: those of (buffer, bank); others stay as they are.
+
+        No two banks become one.
+        """
+        moved = dict[Needs, Needs]()
+        for _, _, needs in self._stretches:
+            if needs not in moved:
+                moved[needs] = tuple(
+                    Need(port._replace(bank=banks.get(port[:2], port.bank)), first, stop)
+                    for port, first, stop in needs
+                )
+        stretches = [Stretch(s.first, s.stop, moved[s.needs]) for s in self._stretches]
+        return Timeline(stretches, self.slots)
 
     def at(self, slot: int) -> tuple[Needs, int]:
         """Return the needs in a slot and the slot from which they may differ."""
