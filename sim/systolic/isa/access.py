@@ -51,21 +51,14 @@ def _reach(pattern: Pattern) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _span(start: int, pattern: Pattern, size: int) -> Interval:
-    """Return the bytes from the first touched to the last, of elements of `size` bytes."""
-    low, high = _reach(pattern)
-    return Interval(start + low * size, start + (high + 1) * size)
-
-
-@lru_cache(maxsize=4096)
 def _end_bytes(pattern: Pattern, size: int) -> tuple[int, int]:
-    """Return the lowest and the highest byte touched, relative to the first of elements."""
+    """Return the lowest byte touched, and that behind the highest, relative to the first."""
     low, high = _reach(pattern)
-    return low * size, (high + 1) * size - 1
+    return low * size, (high + 1) * size
 
 
-_lanes = lru_cache(maxsize=4096)(Interval)
-"""Partitions first <= n < stop: few in a program, and asked for again and again."""
+_interval = lru_cache(maxsize=8192)(Interval)
+"""Partitions, or bytes, first <= n < stop: few in a program, and asked for again and again."""
 
 
 @lru_cache(maxsize=256)
@@ -149,21 +142,30 @@ class Access:
         return self.partitions * self.elements * self.element_bytes
 
     @property
+    def low_and_high(self) -> tuple[int, int]:
+        """Return the first byte of each partition that is touched, and that behind the last.
+
+        They are those of `span`, for what is asked of every instruction.
+        """
+        size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
+        low, high = _end_bytes(self.pattern, size)
+        return self.start + low, self.start + high
+
+    @property
     def span(self) -> Interval:
         """Return the bytes of each partition from the first touched to the last."""
-        size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
-        return _span(self.start, self.pattern, size)
+        return _interval(*self.low_and_high)
 
     def bank(self, bank_bytes: int) -> int | None:
         """Return the bank of so many bytes that has all of it; None if no single one has."""
-        low, high = _end_bytes(self.pattern, self.element_bytes)
-        bank = (self.start + low) // bank_bytes
-        return bank if bank == (self.start + high) // bank_bytes else None
+        low, high = self.low_and_high
+        bank = low // bank_bytes
+        return bank if bank == (high - 1) // bank_bytes else None
 
     @property
     def lanes(self) -> Interval:
         """Return the partitions."""
-        return _lanes(self.partition, self.partition + self.partitions)
+        return _interval(self.partition, self.partition + self.partitions)
 
     @property
     def first_element(self) -> int:

@@ -52,7 +52,7 @@ class Footprint:
     @classmethod
     def of(cls, access: Access) -> Footprint:
         """Return the footprint of an access."""
-        low, high = access.span
+        low, high = access.low_and_high
         run, steps, repeats = _shape(access.pattern, access.element_bytes)
         stop = access.partition + access.partitions
         dense = not steps

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
+
 from systolic.errors import ProgramError
 from systolic.hw.datatypes import KNOWN_TYPES, PSUM_WORD_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa.access import MAX_PAIRS, Access, Buffer
+from systolic.isa.access import MAX_PAIRS, Access, Buffer, Pattern
 
 MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
 """The most elements of an access, in a partition and in DRAM; repeated ones count again."""
@@ -14,15 +17,9 @@ MAX_STEP = 1 << 40
 
 def check_access(name: str, access: Access, chip: Chip) -> None:
     """Raise ProgramError unless the chip has every byte of the access, and aligned."""
-    if access.dtype not in KNOWN_TYPES:
-        raise ProgramError(f"{name}: unknown data type {access.dtype}")
-    if not 1 <= len(access.pattern) <= MAX_PAIRS:
-        raise ProgramError(
-            f"{name}: 1 to {MAX_PAIRS} [step, count] pairs, found {len(access.pattern)}"
-        )
-    if access.partitions < 1 or any(count < 1 for _, count in access.pattern):
-        raise ProgramError(f"{name}: an access needs at least one partition and one element")
-    _check_size(name, access)
+    fault = _form_fault(access.buffer, access.dtype, access.partitions, access.pattern)
+    if fault is not None:
+        raise ProgramError(f"{name}: {fault}")
     partitions, size = extent(access.buffer, chip)
     last = access.partition + access.partitions
     if access.partition < 0 or last > partitions:
@@ -30,10 +27,10 @@ def check_access(name: str, access: Access, chip: Chip) -> None:
             f"{name}: partitions {access.partition} to {last - 1} of {access.buffer}, "
             f"which has {partitions}"
         )
-    span = access.span
-    if span.first < 0 or span.stop > size:
+    low, high = access.low_and_high
+    if low < 0 or high > size:
         raise ProgramError(
-            f"{name}: bytes {span.first} to {span.stop - 1} of {access.buffer}, which has {size}"
+            f"{name}: bytes {low} to {high - 1} of {access.buffer}, which has {size}"
         )
     if access.start % access.element_bytes:
         raise ProgramError(f"{name}: byte {access.start} is not aligned to {access.element_bytes}")
@@ -47,24 +44,32 @@ def check_words(name: str, access: Access) -> None:
         raise ProgramError(f"{name}: result-buffer words are f32 or s32, found {access.dtype}")
 
 
-def _check_size(name: str, access: Access) -> None:
-    """Refuse what a step of 0 names without end, and steps no address can follow."""
-    most = MAX_DRAM_ELEMENTS if access.buffer is Buffer.DRAM else MAX_ELEMENTS
-    if access.elements > most:
-        raise ProgramError(
-            f"{name}: at most {most} elements in a partition, found {access.elements}"
-        )
-    for step, _ in access.pattern:
+@lru_cache(maxsize=4096)
+def _form_fault(buffer: Buffer, dtype: str, partitions: int, pattern: Pattern) -> str | None:
+    """Return what is wrong with an access wherever it lies: a program has few forms of them."""
+    if dtype not in KNOWN_TYPES:
+        return f"unknown data type {dtype}"
+    if not 1 <= len(pattern) <= MAX_PAIRS:
+        return f"1 to {MAX_PAIRS} [step, count] pairs, found {len(pattern)}"
+    if partitions < 1 or any(count < 1 for _, count in pattern):
+        return "an access needs at least one partition and one element"
+    # A step of 0 would name elements without end, and a wide one what no address can follow.
+    most = MAX_DRAM_ELEMENTS if buffer is Buffer.DRAM else MAX_ELEMENTS
+    elements = math.prod(count for _, count in pattern)
+    if elements > most:
+        return f"at most {most} elements in a partition, found {elements}"
+    for step, _ in pattern:
         if abs(step) > MAX_STEP:
-            raise ProgramError(f"{name}: a step is at most {MAX_STEP} elements, found {step}")
+            return f"a step is at most {MAX_STEP} elements, found {step}"
+    return None
 
 
 def check_one_bank(what: str, access: Access, chip: Chip) -> None:
     """Refuse what lies in several banks, where a value says which of it is read or written."""
     is_state = access.buffer is Buffer.STATE
     bank = (chip.state_buffer if is_state else chip.result_buffer).bank_bytes
-    low, high = access.span
-    if low // bank != (high - 1) // bank:
+    if access.bank(bank) is None:
+        low, high = access.span
         raise ProgramError(
             f"{what} must lie in one bank of {bank} bytes, found bytes {low} to {high - 1}"
         )

@@ -24,11 +24,9 @@ def check_load(load: LoadWeights, chip: Chip) -> None:
     _check_operand("weights", load, weights, tile, chip)
     check_double_row("weights", load, weights, chip)
     at_most("weights: elements per partition (N)", load.columns, "array columns", tile.cols)
-    if chip.pe_array.weight_path == "top":
-        low, high = weights.span
-        bank = chip.state_buffer.bank_bytes
-        if low // bank != (high - 1) // bank:
-            raise ProgramError("weights: on the top path a row must lie in one bank")
+    is_cut = weights.bank(chip.state_buffer.bank_bytes) is None
+    if chip.pe_array.weight_path == "top" and is_cut:
+        raise ProgramError("weights: on the top path a row must lie in one bank")
 
 
 def check_matmul(matmul: MatMul, chip: Chip) -> None:
@@ -61,9 +59,9 @@ def check_matmul(matmul: MatMul, chip: Chip) -> None:
             f"moving: a multiply takes at most {most} vectors (pe_array.moving_max), "
             f"found {matmul.vectors}"
         )
-    low, high = result.span
     bank = chip.result_buffer.bank_bytes
-    if low // bank != (high - 1) // bank:
+    if result.bank(bank) is None:
+        low, high = result.span
         raise ProgramError(
             f"result: rows must lie in one bank of {bank} bytes, found bytes {low} to {high}"
         )

@@ -59,10 +59,10 @@ class NotedAccess:
             cell.dead += 1
 
 
+Box = tuple[int, int, int, int, bool]
+"""The box of a footprint (first, stop, low, high), and whether it is dense."""
 Boxed = tuple[int, int, int, int, bool, NotedAccess]
-"""A record, and before it the box of its footprint (first, stop, low, high), and if it is dense.
-
-Most records that do not meet differ in this box already."""
+"""A record behind its box: most records that do not meet differ in the box already."""
 
 
 class Cell:
@@ -98,12 +98,14 @@ class Cell:
 class Touched:
     """An access, its footprint, and the cells that keep its records.
 
-    cells: those that may hold records of the same bytes. readers: for each queue, the last read of
-    exactly this access, and the version that it saw.
+    box: of the footprint. homes: the cells that keep its records. cells: those that may hold
+    records of the same bytes. readers: for each queue, the last read of exactly this access, and
+    the version that it saw.
     """
 
     access: Access
     footprint: Footprint
+    box: Box
     homes: list[Cell] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
     readers: dict[int, tuple[int, NotedAccess | None]] = field(default_factory=dict)
@@ -127,7 +129,9 @@ class Shadow:
         return [known(access) or new(access) for access in accesses]
 
     def _new_place(self, access: Access) -> Touched:
-        place = self.places[access] = Touched(access, Footprint.of(access))
+        touched = Footprint.of(access)
+        box = touched.first, touched.stop, touched.low, touched.high, touched.is_dense
+        place = self.places[access] = Touched(access, touched, box)
         return place
 
     def lay_out(self) -> None:
@@ -170,16 +174,17 @@ class Shadow:
 
     def writes_at(self, place: Touched) -> list[NotedAccess]:
         """Return every live write of some of the same bytes."""
-        return _meeting(place.footprint, [cell.writes for cell in place.cells])
+        return _meeting(place, [cell.writes for cell in place.cells])
 
     def reads_at(self, place: Touched) -> list[NotedAccess]:
         """Return every live read of some of the same bytes."""
-        return _meeting(place.footprint, [cell.reads for cell in place.cells])
+        return _meeting(place, [cell.reads for cell in place.cells])
 
     def add_read(self, record: NotedAccess) -> None:
         """Keep a read."""
+        boxed = *record.place.box, record
         for cell in record.place.homes:
-            cell.reads.append(_boxed(record))
+            cell.reads.append(boxed)
 
     def add_write(self, record: NotedAccess, met: Iterable[NotedAccess] = ()) -> None:
         """Keep a write; the records that it covers entirely are dropped."""
@@ -187,19 +192,15 @@ class Shadow:
         for other in met:
             if footprint.covers(other.place.footprint):
                 other.overwrite()
+        boxed = *record.place.box, record
         for cell in record.place.homes:
-            cell.add_write(_boxed(record))
+            cell.add_write(boxed)
 
 
-def _boxed(record: NotedAccess) -> Boxed:
-    box = record.place.footprint
-    return box.first, box.stop, box.low, box.high, box.is_dense, record
-
-
-def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[NotedAccess]:
-    """Return the live records of some lists that have a byte in common with a footprint, once."""
-    first, stop, low, high = footprint.first, footprint.stop, footprint.low, footprint.high
-    is_dense, runs_meet = footprint.is_dense, footprint.runs_meet
+def _meeting(place: Touched, lists: list[list[Boxed]]) -> list[NotedAccess]:
+    """Return the live records of some lists that have a byte in common with a place, once."""
+    first, stop, low, high, is_dense = place.box
+    runs_meet = place.footprint.runs_meet
     found = [
         record
         for records in lists
