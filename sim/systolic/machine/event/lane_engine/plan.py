@@ -19,6 +19,7 @@ from systolic.hw.units import EngineName
 from systolic.isa import Access, Buffer, LocalGather, Memset, OnEngine
 from systolic.isa.effects import (
     block,
+    lanes,
     reads_beside,
     reads_per_element,
     reads_per_lane,
@@ -44,6 +45,7 @@ from systolic.machine.event.ports.ports import (
     merged,
     with_scales,
 )
+from systolic.spans import Interval
 
 Slots = npt.NDArray[np.int64]
 Banks = tuple[tuple[str, int], ...]
@@ -95,9 +97,10 @@ class Moves:
 class LanePlan:
     """When an instruction moves what it moves, and through which ports.
 
-    steps: slots up to its last read; first_write: a slot.
+    lanes: that it holds. steps: slots up to its last read; first_write: a slot.
     """
 
+    lanes: Interval
     timeline: Timeline
     steps: int
     first_write: int
@@ -117,7 +120,9 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> LanePlan:
     steps, write = _steps(moves, spec.latency_cycles), moves[-1]
     moves += _results(instruction, write)
     timeline = _timeline(moves, chip, instruction.engine, _scales(instruction, write, chip))
-    return LanePlan(timeline, steps, write.first, pace.fixed_cycles, pace.interval_cycles)
+    return LanePlan(
+        lanes(instruction), timeline, steps, write.first, pace.fixed_cycles, pace.interval_cycles
+    )
 
 
 def moves_of(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
@@ -166,8 +171,8 @@ def form_of(instruction: OnEngine, chip: Chip) -> Form | None:
             if bank is None:
                 return None
             place = banks.setdefault((value.buffer.value, bank), len(banks))
-            lanes = value.partition, value.partitions
-            key.append((value.buffer, place, lanes, value.dtype, value.pattern))
+            width = value.partition, value.partitions
+            key.append((value.buffer, place, width, value.dtype, value.pattern))
         else:
             key.append(value if counts else None)
     return Form(tuple(key), tuple(banks))

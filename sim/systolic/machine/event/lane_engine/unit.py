@@ -12,7 +12,6 @@ from systolic.hw.units import EngineName
 from systolic.isa import Access, Instruction, LocalGather, OnEngine
 from systolic.isa.effects import (
     keeps,
-    lanes,
     moved_access,
     reads_beside,
     reads_per_element,
@@ -72,6 +71,8 @@ class EngineUnit(Unit):
         self._spec = spec
         self._under_way: list[_UnderWay] = []
         self._plans: dict[Hashable, LanePlan] = {}
+        self._head: tuple[OnEngine, LanePlan] | None = None
+        """The instruction asked for last, which is asked for again and again, and its plan."""
         self._forms: dict[Hashable, tuple[Banks, LanePlan]] = {}
         self._last_start, self._interval = -1, 1
         self._table = NO_TABLE
@@ -85,7 +86,7 @@ class EngineUnit(Unit):
             return 0
         tick: int = max(self._last_start + self._interval * self.period, self._loaded)
         now = self.env.tick
-        wanted = lanes(instruction)
+        wanted = self._plan(instruction).lanes
         alone = not self._spec.independent_lanes or self._table_for(instruction) != self._table
         still = []
         for other in self._under_way:
@@ -107,7 +108,7 @@ class EngineUnit(Unit):
         fixed_cycles = plan.fixed_cycles + self._load_table(index, instruction)
         stream = self._stream(index, plan)
         stream.begin(now + fixed_cycles * self.period)
-        self._under_way.append(_UnderWay(lanes(instruction), stream, plan.steps - 1))
+        self._under_way.append(_UnderWay(plan.lanes, stream, plan.steps - 1))
         values = self._compute(index, instruction) if self.context.values else None
         last = stream.timeline.slots - 1
         delay = self.post_delay
@@ -144,12 +145,15 @@ class EngineUnit(Unit):
 
     def _plan(self, instruction: OnEngine) -> LanePlan:
         """Return when the instruction moves what it moves: as one before that was alike."""
+        if self._head is not None and self._head[0] is instruction:
+            return self._head[1]
         key = likeness(instruction, self.chip)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._new_plan(instruction)
             if len(self._plans) > PLANS_KEPT:
                 del self._plans[next(iter(self._plans))]
+        self._head = instruction, plan
         return plan
 
     def _new_plan(self, instruction: OnEngine) -> LanePlan:
