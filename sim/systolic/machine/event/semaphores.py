@@ -8,7 +8,7 @@ that tick moves on with every cycle: a waiter then sleeps until the stream goes 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
 import simpy
@@ -106,12 +106,12 @@ class Semaphores:
             state.held[source] = resumed
         self._wake(semaphore)
 
-    def settle(self, semaphore: int, source: PostTicks) -> None:
-        """Take over the ticks of an announced source as final."""
+    def settle(self, semaphore: int, source: PostTicks, ticks: Iterable[int]) -> None:
+        """Take over the ticks of an announced source, which are final now."""
         state = self._semaphores[semaphore]
         state.sources.remove(source)
         state.held.pop(source, None)
-        for tick in source():
+        for tick in ticks:
             insort(state.final, tick)
 
     def tick_of(self, wait: Wait) -> int | None:

@@ -122,6 +122,8 @@ class Unit(ABC):
         self.place = 0
         self.head_since = 0
         self._fetched = self._decoded = 0
+        self._ticks: list[int | None] = []
+        """From when each wait of the head is satisfied, as known when it was asked last."""
 
     @abstractmethod
     def earliest(self, instruction: Instruction) -> int:
@@ -182,17 +184,15 @@ class Unit(ABC):
             return asks_last
 
     def _ready(self, instruction: Instruction) -> int | None:
-        ready = self.earliest(instruction)
-        if ready < self._decoded:
-            ready = self._decoded
-        if ready < self._fetched:
-            ready = self._fetched
-        for wait in instruction.waits:
-            tick = self._semaphores.tick_of(wait)
+        tick_of = self._semaphores.tick_of
+        self._ticks = [tick_of(wait) for wait in instruction.waits]
+        ready = max(self._decoded, self._fetched)
+        for tick in self._ticks:
             if tick is None:
                 return None
             if tick > ready:
                 ready = tick
+        ready = max(ready, self.earliest(instruction))
         return ready if self.period == 1 else self.align(ready)
 
     def _until(self, ready: int | None, instruction: Instruction) -> simpy.Event:
@@ -202,9 +202,8 @@ class Unit(ABC):
             return self.env.timeout(ready - now)
         news = [
             semaphores.changed(w.semaphore)
-            for w in instruction.waits
-            if (tick := semaphores.tick_of(w)) is None
-            or (tick > now and semaphores.may_come_sooner(w.semaphore))
+            for w, tick in zip(instruction.waits, self._ticks, strict=True)
+            if tick is None or (tick > now and semaphores.may_come_sooner(w.semaphore))
         ]
         if ready is None:
             return self._first_of(news)
@@ -248,8 +247,7 @@ class Unit(ABC):
         since, now = self.head_since, self.env.tick
         if since == now:
             return
-        for wait in instruction.waits:
-            tick = self._semaphores.tick_of(wait)
+        for wait, tick in zip(instruction.waits, self._ticks, strict=True):
             until = min(self.align(tick or 0), now)
             if until > since:
                 self.claim(f"waiting for {self.context.posters[wait.semaphore]}", since, until)
@@ -266,6 +264,17 @@ class Unit(ABC):
             if (period := self.period) > 1:
                 first, stop = first // period, stop // period
             self._claims.append((first, stop, label, order))
+
+    def claim_filling(
+        self, first: int, stop: int, stream: Stream, slots: int, order: int = 0
+    ) -> None:
+        """Claim that it fills from tick `first` to tick `stop`, unless `stream` hides all of it.
+
+        Of its slots the first `slots` carry a label of their own, which wins over this one.
+        """
+        run = stream.progress[0]
+        if run.tick > first or run.tick + min(run.slots, slots) * self.period < stop:
+            self.claim("filling", first, stop, order)
 
     def announce(
         self,
@@ -295,9 +304,10 @@ class Unit(ABC):
             return
         delay = self.post_delay
         for semaphore, visible in sources:
-            for tick in visible():
+            ticks = visible()
+            for tick in ticks:
                 self.context.recorder.post(tick - delay, self.name, semaphore)
-            self.context.semaphores.settle(semaphore, visible)
+            self._semaphores.settle(semaphore, visible, ticks)
 
     def finish(self, times: InstructionTimes, stream: Stream) -> None:
         """Record the end of an instruction: its times, its stalls, the length of the run."""

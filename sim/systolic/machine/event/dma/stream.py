@@ -100,7 +100,7 @@ class DmaStream(Stream):
         self._is_at_best = True
         self._paces = plan.paces(self._shared)
         self._pace = self._paces[0]
-        self._origin, self._is_only_delayed = 0, False
+        self._is_only_delayed = False
         self._index = self._begun = self._fetched = self._moved = 0
         self._behind = self._from = 0
         self._over: int | None = None
@@ -159,7 +159,7 @@ class DmaStream(Stream):
         self.advance(self._env.tick)
         self._catch_up()
         self._shared, self._paces = rate, paces
-        self._course = self._over = None
+        self._placed = self._over = None
         self._is_at_best = paces is self._plan.paces(self._best)
         self._take_up()
         return True
@@ -179,7 +179,7 @@ class DmaStream(Stream):
         self._catch_up()
         self._over = None
         if not self._is_only_delayed:
-            self._course = None
+            self._placed = None
         super().refuse(lost)
 
     def done(self, tick: int) -> bool:
@@ -286,9 +286,9 @@ class DmaStream(Stream):
 
         It holds until its pace changes, or until it is refused if that does more than delay it.
         """
-        if self._course is None:
-            self._course, self._origin = self._make_course()
-        return PlacedCourse(self._course, self._origin)
+        if self._placed is None:
+            self._placed = self._make_course()
+        return self._placed
 
     def _make_course(self) -> PlacedCourse:
         self._catch_up()
@@ -332,8 +332,9 @@ class DmaStream(Stream):
 
     def _spend(self, cycles: int) -> None:
         super()._spend(cycles)
-        if not self.granted:
-            self._origin += cycles * self.period
+        if self._placed is not None and not self.granted:
+            course, origin = self._placed
+            self._placed = PlacedCourse(course, origin + cycles * self.period)
 
     def _table_ahead(self) -> UseTable:
         """Return what it will use at the present pace, bundle by bundle."""

@@ -218,7 +218,7 @@ class EngineUnit(Unit):
         first, last = stream.tick_of(0), stream.tick_of(plan.steps - 1)
         wrote, done = stream.tick_of(plan.first_write), stream.tick_of(plan.timeline.slots - 1)
         self._claim_streaming(stream, plan.steps)
-        self.claim("filling", start, wrote, index)
+        self.claim_filling(start, wrote, stream, plan.steps, index)
         self.claim("draining", wrote, done + self.period, index)
         self.settle(sources)
         self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)

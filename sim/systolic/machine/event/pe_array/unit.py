@@ -540,7 +540,7 @@ class PEArrayUnit(Unit):
         done = last + (self._depth + self._right(written.stop - 1)) * period
         for run in stream.progress:
             self.claim("streaming", run.tick, run.tick + run.slots * period)
-        self.claim("filling", first, first_write)
+        self.claim_filling(first, first_write, stream, stream.slots)
         self.claim("draining", first_write, done + period)
         self.settle(sources)
         self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)

@@ -103,7 +103,7 @@ class PortGroup:
             if until <= now or one not in placed or other not in placed:
                 continue
             mine, its = placed[one], placed[other]
-            if known.tick <= now or known.one != mine or known.other != its:
+            if known.tick <= now or known.one is not mine or known.other is not its:
                 known = _Meeting(mine, its, first_meeting(mine, its, now))
                 self._meetings[pair] = known
             if known.tick < until:

@@ -102,7 +102,7 @@ class Stream:
     mask_of_sums = 0  # the ports that follow it (`hold`), as `mask`; `wide_mask` has both
     _round: Sequence[RoundPart] = ()
     _part = _part_left = 0
-    _course: Course | None = None
+    _placed: PlacedCourse | None = None
 
     @property
     def course_is_exact(self) -> bool:
@@ -175,9 +175,14 @@ class Stream:
 
         While it is refused the same course begins later and later.
         """
-        if self._course is None:
-            self._course = course_in_slots(self.timeline, self.spacing, self.period)
-        return PlacedCourse(self._course, self.tick - self.position * self.period)
+        origin, placed = self.tick - self.position * self.period, self._placed
+        if placed is None or placed.origin != origin:
+            course = placed.course if placed else self._course_in_slots()
+            placed = self._placed = PlacedCourse(course, origin)
+        return placed
+
+    def _course_in_slots(self) -> Course:
+        return course_in_slots(self.timeline, self.spacing, self.period)
 
     def needs_in_progress(self) -> Needs:
         """Return what the slot granted last needs, while its cycle is not yet over."""
