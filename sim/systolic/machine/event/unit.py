@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from systolic.hw.spec import Chip, Dma, Engine, PEArray
-from systolic.isa import Buffer, Instruction, Post, Program
+from systolic.isa import Buffer, Instruction, Post, Program, Wait
 from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.beats import Beats, covered_ticks, stretch
@@ -184,16 +184,21 @@ class Unit(ABC):
             return asks_last
 
     def _ready(self, instruction: Instruction) -> int | None:
-        tick_of = self._semaphores.tick_of
-        self._ticks = [tick_of(wait) for wait in instruction.waits]
-        ready = max(self._decoded, self._fetched)
+        ready = self._decoded if self._decoded > self._fetched else self._fetched
+        self._ticks = self._ticks_of(instruction.waits) if instruction.waits else []
         for tick in self._ticks:
             if tick is None:
                 return None
             if tick > ready:
                 ready = tick
-        ready = max(ready, self.earliest(instruction))
+        earliest = self.earliest(instruction)
+        if earliest > ready:
+            ready = earliest
         return ready if self.period == 1 else self.align(ready)
+
+    def _ticks_of(self, waits: Iterable[Wait]) -> list[int | None]:
+        tick_of = self._semaphores.tick_of
+        return [tick_of(wait) for wait in waits]
 
     def _until(self, ready: int | None, instruction: Instruction) -> simpy.Event:
         now, semaphores = self.env.tick, self._semaphores

@@ -7,7 +7,7 @@ do, not a decision of the arbiter whenever one of them comes to another partitio
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 import numpy.typing as npt
@@ -51,18 +51,23 @@ def _first_of_port(a: PortUses, b: PortUses, later: int, now: int) -> int:
     Ticks are those of `a`, which begin `later` ticks before those of `b`.
     """
     i, j = bisect_right(a.stop, now), bisect_right(b.stop, now - later)
-    mine, theirs = len(a.stop) - i, len(b.stop) - j
-    if not mine or not theirs:
+    if i == len(a.stop) or j == len(b.stop):
         return NEVER
-    begun = max(a.first[i], b.first[j] + later) <= now
-    if begun and a.low[i] < b.high[j] and b.low[j] < a.high[i]:
+    begin = max(a.first[i], b.first[j] + later)
+    if begin <= now and a.low[i] < b.high[j] and b.low[j] < a.high[i]:
         return now
+    # Before both have begun, and when one of them is over, there is nothing to meet.
+    i, j = bisect_right(a.stop, begin, i), bisect_right(b.stop, begin - later, j)
+    mine = bisect_left(a.first, b.end + later) - i
+    theirs = bisect_left(b.first, a.end - later) - j
+    if mine <= 0 or theirs <= 0:
+        return NEVER
     if mine + theirs <= MOST_SWEPT:
         found = _swept(a, i, b, j, later)
     elif mine > 1 < theirs and (s := a.steps) and (t := b.steps) and _are_in_step(s, t):
         found = _first_in_step(a, i, b, j, later)
     else:
-        found = _first_of_many(a.table[:, i:], b.table[:, j:], later)
+        found = _first_of_many(a.table[:, i : i + mine], b.table[:, j : j + theirs], later)
     return max(found, now)
 
 
