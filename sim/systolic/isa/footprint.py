@@ -266,8 +266,10 @@ def uncovered(
 
     within: only bytes that all of these touch as well are asked for.
     """
+    if _is_covered_by_lanes(wanted, covers):  # as nearly all that is read
+        return None
     within = tuple(within)
-    if any(_is_covered_by_lanes(each, covers) for each in (wanted, *within)):
+    if any(_is_covered_by_lanes(each, covers) for each in within):
         return None
     covers = [cover for cover in covers if cover.is_dense or cover.runs <= LARGEST_RUNS]
     others = [*covers, *within]

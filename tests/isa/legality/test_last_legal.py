@@ -18,9 +18,9 @@ def looked_at(monkeypatch):
     found = []
     check = legality._check_instruction
 
-    def note(instruction, chip):
+    def note(instruction, chip, forms):
         found.append(instruction)
-        check(instruction, chip)
+        check(instruction, chip, forms)
 
     monkeypatch.setattr(legality, "_check_instruction", note)
     return found

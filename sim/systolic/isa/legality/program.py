@@ -31,6 +31,7 @@ from systolic.isa.instruction import (
 from systolic.isa.legality.array import check_load, check_matmul
 from systolic.isa.legality.dma import check_dma, check_dma_transpose
 from systolic.isa.legality.engines import check_on_engine
+from systolic.isa.legality.forms import LegalForms, form_of
 from systolic.isa.legality.last_legal import LastLegal
 from systolic.isa.legality.tiles import check_weights
 from systolic.isa.opcodes import BY_CLASS, require_rows
@@ -47,11 +48,11 @@ def check_program(program: Program, chip: Chip) -> None:
     """
     if _LAST_LEGAL.holds(program, chip):
         return
-    loaded, groups = LoadedTiles(chip.pe_array), OpenGroups(chip)
+    loaded, groups, forms = LoadedTiles(chip.pe_array), OpenGroups(chip), LegalForms(chip)
     for index, instruction in enumerate(program.instructions):
         try:
             _check_semaphores(instruction, len(program.semaphores))
-            _check_instruction(instruction, chip)
+            _check_instruction(instruction, chip, forms)
             if isinstance(instruction, LoadWeights):
                 loaded.note(instruction)
             elif isinstance(instruction, MatMul):
@@ -74,13 +75,17 @@ def _check_semaphores(instruction: Instruction, count: int) -> None:
             raise ProgramError(f'only a MatMul can post on "{post.on}"')
 
 
-def _check_instruction(instruction: Instruction, chip: Chip) -> None:
+def _check_instruction(instruction: Instruction, chip: Chip, forms: LegalForms) -> None:
+    form = form_of(instruction)
+    if forms.hold(form, instruction):
+        return
     if isinstance(instruction, OnEngine):
         check_on_engine(instruction, chip)
     else:
         _RULES[type(instruction)](instruction, chip)
     for name, fault in access_faults(instruction, chip):
         raise ProgramError(f"{name}: {fault}")
+    forms.note(form)
 
 
 _RULES: dict[type, Callable[[Any, Chip], None]] = {

@@ -59,7 +59,7 @@ class NotedAccess:
             cell.dead += 1
 
 
-Box = tuple[int, int, int, int, bool]
+Bounds = tuple[int, int, int, int, bool]
 """The box of a footprint (first, stop, low, high), and whether it is dense."""
 Boxed = tuple[int, int, int, int, bool, NotedAccess]
 """A record behind its box: most records that do not meet differ in the box already."""
@@ -105,7 +105,7 @@ class Touched:
 
     access: Access
     footprint: Footprint
-    box: Box
+    box: Bounds
     homes: list[Cell] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
     readers: dict[int, tuple[int, NotedAccess | None]] = field(default_factory=dict)
