@@ -48,7 +48,7 @@ from systolic.machine.event.ports.ports import (
 from systolic.spans import Interval
 
 Slots = npt.NDArray[np.int64]
-Banks = tuple[tuple[str, int], ...]
+BankNumbers = tuple[tuple[str, int], ...]
 """Buffers and the numbers of their banks."""
 
 
@@ -107,7 +107,7 @@ class LanePlan:
     fixed_cycles: int
     interval_cycles: int
 
-    def in_banks(self, old: Banks, new: Banks) -> LanePlan:
+    def in_banks(self, old: BankNumbers, new: BankNumbers) -> LanePlan:
         """Return the plan of an instruction of the same form that has other banks."""
         other = {bank: number for bank, (_, number) in zip(old, new, strict=True)}
         return replace(self, timeline=self.timeline.in_banks(other))
@@ -149,7 +149,7 @@ def likeness(instruction: OnEngine, chip: Chip) -> Hashable:
     return tuple(key)
 
 
-class Form(NamedTuple):
+class LaneForm(NamedTuple):
     """What instructions have in common whose plans differ in the banks alone.
 
     what: as `likeness`, with the places of banks in `banks` instead of them. banks: (buffer, bank)
@@ -157,10 +157,10 @@ class Form(NamedTuple):
     """
 
     what: Hashable
-    banks: Banks
+    banks: BankNumbers
 
 
-def form_of(instruction: OnEngine, chip: Chip) -> Form | None:
+def form_of(instruction: OnEngine, chip: Chip) -> LaneForm | None:
     """Return the form of an instruction; None if an access of it reaches into several banks."""
     key: list[Any] = [type(instruction)]
     banks = dict[tuple[str, int], int]()
@@ -175,7 +175,7 @@ def form_of(instruction: OnEngine, chip: Chip) -> Form | None:
             key.append((value.buffer, place, width, value.dtype, value.pattern))
         else:
             key.append(value if counts else None)
-    return Form(tuple(key), tuple(banks))
+    return LaneForm(tuple(key), tuple(banks))
 
 
 def _what_counts(kind: type[OnEngine]) -> tuple[tuple[str, bool], ...]:

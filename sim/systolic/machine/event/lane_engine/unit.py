@@ -22,7 +22,7 @@ from systolic.isa.effects import (
     target_of,
 )
 from systolic.machine.event.lane_engine.plan import (
-    Banks,
+    BankNumbers,
     LanePlan,
     Moves,
     form_of,
@@ -73,7 +73,7 @@ class EngineUnit(Unit):
         self._plans: dict[Hashable, LanePlan] = {}
         self._head: tuple[OnEngine, LanePlan] | None = None
         """The instruction asked for last, which is asked for again and again, and its plan."""
-        self._forms: dict[Hashable, tuple[Banks, LanePlan]] = {}
+        self._forms: dict[Hashable, tuple[BankNumbers, LanePlan]] = {}
         self._last_start, self._interval = -1, 1
         self._table = NO_TABLE
         self._loaded = 0
