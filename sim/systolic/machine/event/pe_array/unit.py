@@ -6,8 +6,8 @@ The history of the grid is its injection schedule; results reach PSUM at fixed d
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,11 @@ from systolic.isa import (
 from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import scales_of
 from systolic.machine.array_shape import placed
+from systolic.machine.event.pe_array.last_on_tile import (
+    LastOnTile,
+    MultiplyPlan,
+    StreamedMultiply,
+)
 from systolic.machine.event.pe_array.operand import (
     ArrayOperand,
     planes_of,
@@ -60,51 +65,6 @@ PLANS_KEPT = 1024
 _Plan = TypeVar("_Plan")
 
 
-class _MultiplyPlan(NamedTuple):
-    """What a multiply asks of the ports, and when: the same for all that are alike.
-
-    spacing: cycles from a vector to the next. passes: how often all are streamed. silent: the
-    injections that leave no sums. needs: of its sums, that come `behind` cycles after an injection,
-    for `width` cycles.
-    """
-
-    timeline: Timeline
-    spacing: int
-    passes: int
-    silent: int
-    needs: Needs
-    behind: int
-    width: int
-
-
-@dataclass(slots=True)
-class _Streamed:
-    """The last multiply of a tile. over: before that tick no other may start that must follow."""
-
-    multiply: MatMul
-    stream: Stream
-    injections: int
-    over: int
-
-    @property
-    def last(self) -> int:
-        """Return the tick of the last injection, as now known."""
-        return self.stream.tick_of(self.injections - 1)
-
-
-@dataclass(slots=True)
-class _OnTile:
-    """What a tile has done last: its load, its multiply, and whether no multiply followed the load.
-
-    weights: [K, N], what it multiplies with (if values are asked for).
-    """
-
-    load: Stream | None = None
-    multiply: _Streamed | None = None
-    is_fresh: bool = False
-    weights: npt.NDArray[Any] | None = None
-
-
 class PEArrayUnit(Unit):
     """Loads weights and streams vectors, as early as ports, weights and the queue allow."""
 
@@ -121,13 +81,13 @@ class PEArrayUnit(Unit):
         self._depth = spec.entry_cycles + down - 1 + latency
         self._whole = ArrayTile(0, 0, spec.rows, spec.cols)
         self._has_tiles = bool(spec.tile_sizes)
-        self._tiles: dict[ArrayTile, _OnTile] = {}
+        self._tiles: dict[ArrayTile, LastOnTile] = {}
         self._multiply_start = 0
         self._warm_up = WarmUp(spec.warm_up_cycles)
         rank = context.chip.port_priority.index
         self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
         self._load_timelines: dict[Hashable, Timeline] = {}
-        self._multiply_plans: dict[Hashable, _MultiplyPlan] = {}
+        self._multiply_plans: dict[Hashable, MultiplyPlan] = {}
 
     def _right(self, column: int) -> int:
         return self._spec.hop[1] * (column // self._spec.cell[1])
@@ -135,12 +95,12 @@ class PEArrayUnit(Unit):
     def _tile(self, instruction: LoadWeights | MatMul) -> ArrayTile:
         return (instruction.tile or self._whole) if self._has_tiles else self._whole
 
-    def _on_tile(self, instruction: LoadWeights | MatMul) -> _OnTile:
+    def _on_tile(self, instruction: LoadWeights | MatMul) -> LastOnTile:
         """Return what the tile of an instruction has done, to be changed as it starts."""
         tile = self._tile(instruction)
         found = self._tiles.get(tile)
         if found is None:
-            found = self._tiles[tile] = _OnTile()
+            found = self._tiles[tile] = LastOnTile()
         return found
 
     def earliest(self, instruction: Instruction) -> int:
@@ -178,7 +138,7 @@ class PEArrayUnit(Unit):
                 tick = max(tick, before.last + spacing, before.over)
         return tick
 
-    def _share_bank(self, tile: ArrayTile, before: _Streamed, multiply: MatMul) -> bool:
+    def _share_bank(self, tile: ArrayTile, before: StreamedMultiply, multiply: MatMul) -> bool:
         """Return whether two multiplies have a column, and a bank of results, in common."""
         columns = self._tile(multiply).columns
         is_below = tile.columns.meets(columns)
@@ -187,7 +147,7 @@ class PEArrayUnit(Unit):
     def _bank(self, multiply: MatMul) -> int:
         return multiply.result.span.first // self._result_bank_bytes
 
-    def _load_after_multiply(self, tile: ArrayTile, multiply: _Streamed) -> int:
+    def _load_after_multiply(self, tile: ArrayTile, multiply: StreamedMultiply) -> int:
         if self._spec.weight_buffer == "double":
             return multiply.stream.tick_of(0)
         if self._spec.weight_buffer == "single":
@@ -223,11 +183,9 @@ class PEArrayUnit(Unit):
 
     def _start_load(self, index: int, load: LoadWeights, asks_last: bool) -> None:
         stream = self._stream(index, "weights", self._load_timeline(load))
-        tile, read = self._on_tile(load), None
-        tile.load, tile.is_fresh = stream, True
-        if self.context.values:
-            read = read_operand(self.context.memory, load)
-            tile.weights = np.asfortranarray(read.values)
+        read = read_operand(self.context.memory, load) if self.context.values else None
+        held = None if read is None else np.asfortranarray(read.values)
+        self._on_tile(load).begin_load(stream, held)
         self.context.arbiter.add(stream, asks_last=asks_last)
         last = stream.timeline.slots - 1
         delay = self.post_delay
@@ -354,13 +312,14 @@ class PEArrayUnit(Unit):
     # Multiplies
 
     def _start_multiply(self, index: int, multiply: MatMul) -> None:
-        plan, tile = self._multiply_plan(multiply), self._on_tile(multiply)
+        plan = self._multiply_plan(multiply)
         slower = self._slower()
         spacing, start = slower * plan.spacing, self.env.tick
         stream = self._stream(index, "moving", plan.timeline, spacing)
         over = start + self._least_ticks(multiply, spacing * plan.passes)
-        tile.multiply = _Streamed(multiply, stream, plan.timeline.slots, over)
-        exchange, tile.is_fresh = tile.is_fresh, False
+        exchange = self._on_tile(multiply).begin_multiply(
+            StreamedMultiply(multiply, stream, plan.timeline.slots, over)
+        )
         values = self._multiply_values(multiply) if self.context.values else None
         hold = Hold(stream, plan.needs, plan.behind, plan.width, silent=plan.silent)
         self.context.arbiter.add(stream, hold=hold)
@@ -435,7 +394,7 @@ class PEArrayUnit(Unit):
             return lambda: [stream.tick_of(last) + ticks for ticks in behind]
         return lambda: (stream.tick_of(last) + behind[0],)
 
-    def _multiply_plan(self, multiply: MatMul) -> _MultiplyPlan:
+    def _multiply_plan(self, multiply: MatMul) -> MultiplyPlan:
         """Return what a multiply asks of the ports: as one before that was alike."""
         moving = in_bank(multiply.moving, self._bank_bytes)
         result = in_bank(multiply.result, self._result_bank_bytes)
@@ -445,13 +404,13 @@ class PEArrayUnit(Unit):
             found = _keep(self._multiply_plans, key, self._make_multiply_plan(multiply))
         return found
 
-    def _make_multiply_plan(self, multiply: MatMul) -> _MultiplyPlan:
+    def _make_multiply_plan(self, multiply: MatMul) -> MultiplyPlan:
         written = multiply.result.lanes
         first = self._right(written.first)
         width = self._right(written.stop - 1) + 1 - first
         depth = self._depth + first
         behind, width = (depth, width) if depth else (1, width - 1)
-        return _MultiplyPlan(
+        return MultiplyPlan(
             timeline=self._multiply_timeline(multiply),
             spacing=self._spacing(multiply),
             passes=self._passes(multiply),
