@@ -409,7 +409,7 @@ def test_bytes_of_elements_are_turned(dtype, turns):
 
     Engines and the DMA queue are too slow to move 1,020 elements one by one meanwhile.
     """
-    engine = {"min_interval_cycles": 64}
+    engine = {"min_interval_cycles": 64, "independent_lanes": False}
     chip = ideal_chip(4, 4, pe_array={"cycles_per_vector": {"bf16": 1}},
                       activation=engine, pooling=engine,
                       dma={"queues": 1, "descriptor_cycles": 60, "bytes_per_cycle": 4})  # fmt: skip

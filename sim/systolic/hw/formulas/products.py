@@ -382,7 +382,9 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
     engine copies between lanes that are all equally far apart, and its two addresses are the same
     in every lane. So an instruction turns one element of a matrix, or the same element of every
     matrix of a batch. These lie in one lane, which reads them one after another, and no other
-    instruction runs beside it unless the engine has lanes that are independent.
+    instruction runs beside it unless the engine has lanes that are independent. Then all lanes of a
+    batch may be at work at once. Not counted: rows of a lone matrix that share a lane, of which one
+    instruction could turn several elements (docs/bounds.md).
     """
     dma, period = chip.dma, chip.period
     elements = sum(turn.matrices * turn.rows * turn.cols // turn.beside for turn in turns)
@@ -396,9 +398,11 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
         each = start_distance(engine)
         behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles
         behind += 2 - each  # n cycles have room for ceil(n / each) starts
-        rate = Fraction(together, each)
+        rate, quickest = Fraction(together, each), fastest(engine, "state_buffer")
         if not engine.independent_lanes:
-            rate = min(rate, fastest(engine, "state_buffer"))
+            rate = min(rate, quickest)
+        elif together > 1:
+            rate = chip.state_buffer.partitions * quickest
         ways.append(UnitRate(period(unit), rate, behind))
     ticks = least_end(0, elements, ways)
     return Bound(ticks, "elements turned one by one", period("pe_array"))
