@@ -20,7 +20,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
-from systolic.compiler.lower.product_places import place_for_product
+from systolic.compiler.lower.product_places import move_instead_of_turning, place_for_product
 from systolic.compiler.lower.product_results import made_at_home, may_be_made_at_home
 from systolic.compiler.lower.product_strands import made_in_strands, strands_of_result
 from systolic.compiler.lower.views import physical, swap
@@ -53,6 +53,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
         bring_without_gaps(builder, name, axes, cycles)
+        move_instead_of_turning(builder, name, axes)
         builder.batches.place(name, axes)
         place_for_product(builder, name, axes)
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)

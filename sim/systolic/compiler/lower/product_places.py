@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import pairwise, product
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
-from systolic.compiler.ir.chip_places import ChipPlaces
+from systolic.compiler.ir.chip_places import ChipPlaces, row_groups
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.homes import in_unbroken_rows
 from systolic.compiler.ir.nodes import Axes
@@ -42,9 +42,12 @@ from systolic.compiler.lower.relays import (
     lanes_between,
     relay_choices,
 )
+from systolic.compiler.lower.room import bytes_at_home
 from systolic.compiler.lower.views import home_views
 from systolic.layout import Layout
 
+LEFT = 4
+"""One in so many parts of the state buffer is left free where an operand is moved, not turned."""
 TRIED = 4
 """Of how many ways to spread an operand the copies are worked out."""
 
@@ -92,14 +95,58 @@ def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
         _emit(builder, tensor, axes, view, way)
 
 
+def move_instead_of_turning(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
+    """Move an operand in unbroken rows on the chip to rows in which a product reaches its matrices.
+
+    axes: as above. Nothing is done unless the array would turn the operand, and engines move it in
+    less time. The rows may be those that the compiler chooses or prints, or others that tiles say.
+    """
+    home, p = builder.graph.tensor(tensor), block_rows(builder.chip)
+    if not _is_alone(builder, tensor, axes) or home.byte is not None:
+        return
+    *batch, rows, cols = axes
+    view = rows, tuple(axis for group in (*batch, cols) for axis in group)
+    plain = home.shape.with_layout(Layout(home.shape.layout.minor_to_major))
+    free = not home.shape.layout.tiles
+    views = [v for v in row_groups(plain) if free or in_unbroken_rows(plain, v, p) == home.shape]
+    if not views:
+        return
+    if builder.batches.may_lie_for(tensor, axes) or not builder.can_turn(plain.element_type):
+        return
+    turned = builder.cost_of_turning(plain, axes)
+    if whole_banks(builder.chip) or turned <= LEAST_CYCLES or not _has_room(builder, tensor, rows):
+        return
+    ends = (in_rows(builder.chip, plain, some) for some in (views, [view]))
+    ways = _Ways(builder, *map(tuple, ends))
+    found = min(ways.relayed(tensor, turned), key=lambda way: way.cycles, default=None)
+    if found is not None and found.cycles * FEWER <= turned:
+        _emit(builder, tensor, axes, view, found)
+
+
+def _has_room(builder: LayerBuilder, tensor: str, rows: Sequence[int]) -> bool:
+    """Return whether an operand may lie in rows twice, beside all that is at home on the chip.
+
+    rows: the axes that count its rows; each line of them has all other indices side by side. A
+    quarter of the state buffer is left to what the product needs meanwhile.
+    """
+    shape, chip = builder.graph.shape(tensor), builder.chip
+    tall = math.prod(shape.dims[axis] for axis in rows)
+    line = shape.num_elements() // tall * shape.dtype.itemsize
+    taken = bytes_at_home(builder.graph, chip) + 2 * line * -(-tall // block_rows(chip))
+    return LEFT * taken <= (LEFT - 1) * chip.state_buffer.bytes_per_partition
+
+
 def _may_be_placed(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
+    return bool(builder.graph.shape(tensor).layout.tiles) and _is_alone(builder, tensor, axes)
+
+
+def _is_alone(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
+    """Return whether an operand is of one product that takes one of several matrices at a time."""
     home = builder.graph.tensor(tensor)
     lone = builder.is_unplaced(tensor) and builder.uses(tensor) == 1
     *batch, _, cols = axes
     asked = builder.options.via or builder.options.block or builder.options.tile_columns
-    if not lone or asked or home.partition or not (home.shape.layout.tiles and any(batch)):
-        return False
-    return len(cols) == 1
+    return bool(lone and not asked and not home.partition and any(batch) and len(cols) == 1)
 
 
 def _usual_cycles(builder: LayerBuilder, tensor: str, axes: Axes) -> float:
@@ -129,7 +176,7 @@ class _Ways:
         least = best.cycles if best else usual
         if least <= LEAST_CYCLES or least < NEAR * in_all_lanes(self.builder, tensor):
             return best
-        ways = [*self._spread(planner, tensor), *self._relayed(tensor, least)]
+        ways = [*self._spread(planner, tensor), *self.relayed(tensor, least)]
         found = min(ways, key=lambda way: way.cycles, default=None)
         return best if found is None or found.cycles * FEWER > least else found
 
@@ -169,7 +216,7 @@ class _Ways:
         places = ChipPlaces(stop.shape, between.offsets, between.rows, between.columns)
         return planner.move(places, stop, range(stop.rank))
 
-    def _relayed(self, tensor: str, others: float) -> Iterator[_Way]:
+    def relayed(self, tensor: str, others: float) -> Iterator[_Way]:
         """Yield ways as a relay; others: about how many cycles another way takes."""
         builder, shape = self.builder, self.builder.graph.shape(tensor)
         if whole_banks(builder.chip):
