@@ -8,6 +8,8 @@ from weakref import ref
 
 from systolic.hw.spec import Chip
 
+MOST_KNOWN = 1 << 14
+"""So many answers are kept: a process that compiles for days does not grow by them."""
 _Found = TypeVar("_Found")
 _Key = TypeVarTuple("_Key")
 
@@ -28,6 +30,8 @@ class LastChip:
             last = self._last = ref(chip), {}
         known, asked = last[1], (work, key)
         if asked not in known:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
             known[asked] = work(chip, *key)
         found: _Found = known[asked]
         return found

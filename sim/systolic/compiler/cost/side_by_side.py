@@ -13,10 +13,11 @@ Not here: where tiles lie (`place`), and the parts themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, combinations, pairwise, product
 
 from systolic.compiler.cost.engines import engine_cycles, in_best_words, lane_copy_engines
+from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.copy_cuts import CopyDigits, copy_digits
 from systolic.hw.spec import Chip
@@ -55,7 +56,28 @@ def shared_ticks(chip: Chip, copy: Copy) -> float:
 
 
 def _shared(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, ...]]:
-    """Return about how many ticks a copy takes, and its parts."""
+    """Return about how many ticks a copy takes, and its parts.
+
+    Where no engine has rules for its first partition, copies that differ in that alone are one
+    form, which is worked out once.
+    """
+    if not chip.access.are_none:
+        return _worked_out(chip, copy, least)
+    ticks, parts = LAST_CHIP.of(_worked_out, chip, _from(copy, 0, 0), least)
+    lanes = copy.source.partition, copy.target.partition
+    return ticks, tuple(_from(part, *lanes) for part in parts)
+
+
+def _from(copy: Copy, source: int, target: int) -> Copy:
+    """Return a copy from and to other first partitions."""
+    return replace(
+        copy,
+        source=replace(copy.source, partition=source),
+        target=replace(copy.target, partition=target),
+    )
+
+
+def _worked_out(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, ...]]:
     alone, found = _ticks(chip, copy), tuple[Copy, ...]([copy])
     if alone <= least * chip.period("pe_array"):
         return alone, found
