@@ -134,8 +134,8 @@ def test_rows_side_by_side_pass_through_the_array_as_words():
 
 
 def test_lanes_that_are_not_independent_turn_one_element_after_another():
-    """A batch of 8: 8 elements in an instruction, which a lane reads in 8 cycles. Four lanes may be at
-    work at once, if they are independent, however many elements an instruction has."""
+    """A batch of 8: 8 elements in an instruction, which a lane reads in 8 cycles. Four lanes may be
+    at work at once, if they are independent, however many elements an instruction has."""
     turned = Product(8, 1, 4, 4, "f32", (Turn(8, 4, 64, "f32"),))
     late = {"queues": 1, "latency_cycles": 9999, "bytes_per_cycle": 4}
     both = {}
