@@ -122,7 +122,8 @@ def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
     """Return how fast an engine of the chip executes an instruction.
 
     The first rate that fits it counts, and what passes the ports of the state buffer in a cycle: a
-    group of more elements is cut into such as pass, which are no faster together.
+    group of more elements is cut into such as pass, which are no faster together. An element that
+    no port passes is refused elsewhere, and counts as one that does.
     """
     row = _fitting(engine, instruction)
     most, cycles, fixed = engine.elements_per_cycle, 1, engine.fixed_cycles
@@ -134,9 +135,9 @@ def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
         interval = interval if row.min_interval_cycles is None else row.min_interval_cycles
     if isinstance(instruction, LocalGather) and engine.gathers is not None:
         most, cycles = _gathered(instruction, engine.gathers)
-        elements = min([-(-most // cycles), *_passing(instruction, chip)])
+        elements = max(1, min([-(-most // cycles), *_passing(instruction, chip)]))
     else:
-        elements = min([most, *_passing(instruction, chip)])
+        elements = max(1, min([most, *_passing(instruction, chip)]))
     return _pace(elements, cycles * elements, most, fixed, interval)
 
 

@@ -142,8 +142,8 @@ def test_results_of_small_turns_are_copied_out_together() -> None:
     # 192 turns of 16 rows. A copy takes the engine 64 cycles at least: of four results as many.
     move, hardware = Move.dense("bf16", (16, 128, 192), (1, 2, 0)), planner("multi_clock_128x128")
     drained = 192 * 16 * hardware.chip.period("activation")
-    work = hardware.by_array(Arrangement(move, (), (0,), (1,))).work
+    work = hardware.array_work(Arrangement(move, (), (0,), (1,)))
     assert drained < work < 1.2 * drained
     # A batch of 192 tiles with one turn each has nothing to copy together.
-    lone = hardware.by_array(Arrangement(move, (2,), (0,), (1,))).work
+    lone = hardware.array_work(Arrangement(move, (2,), (0,), (1,)))
     assert lone > 4 * drained

@@ -59,7 +59,7 @@ def test_all_elements_arrive_on_both_engines(seed: int, monkeypatch: pytest.Monk
     assert outputs["y"].tobytes() == moved(graph, inputs["x"]).tobytes()  # also those of a NaN
 
 
-@pytest.mark.parametrize("seed", [9, 11, 17, 29, 48, 50, 56])
+@pytest.mark.parametrize("seed", [9, 11, 17, 28, 48, 50, 56])
 def test_a_leg_in_rounds_stands_beside_legs_of_other_ways(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

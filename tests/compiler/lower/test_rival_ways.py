@@ -44,7 +44,7 @@ def every_estimate(move: Move, planner: Planner) -> Iterator[int]:
     for way in ways.WAYS:
         for plan in way.plans(planner, move):
             if not way.tiled or ways._is_small(planner, way, plan, 1):
-                yield way.estimate(closely, plan).ticks
+                yield way.estimate(closely, plan, way.between(planner, plan)).ticks
 
 
 @pytest.mark.parametrize(
