@@ -80,32 +80,29 @@ def read_csv(path: Path) -> list[Cell]:
 def draw(cells: Sequence[Cell], path: Path, chip: str) -> None:
     """Draw bars for each home: one for each format and type, both homes with one scale."""
     page = FigurePage(LEFT + 2 * WIDE + GAP + 0.3, TOP + TALL + FOOT)
-    page.text(0.3, 0.25, finding(cells), fontsize=style.TITLE, weight="bold")
+    page.text(0.3, 0.25, "What a format costs a transpose", fontsize=style.TITLE, weight="bold")
     note = f"512 x 512, the source in each of a TPU's formats, transposed on {chip}; cycles"
     page.text(0.3, 0.66, note, color=style.MUTED)
     most = max(cell.cycles for cell in cells)
     for number, (home, name) in enumerate(HOMES.items()):
         left = LEFT + number * (WIDE + GAP)
-        page.text(left, TOP - 0.3, name, fontsize=style.HEADING, weight="bold")
+        heading = f"{name}: {finding(cells, home)}"
+        page.text(left, TOP - 0.3, heading, fontsize=style.HEADING, weight="bold")
         axes = page.axes(left, TOP, WIDE, TALL)
         _bars(axes, [cell for cell in cells if cell.home == home], most, named=number == 0)
     page.save(path)
 
 
-def finding(cells: Sequence[Cell]) -> str:
-    """Return the title: how much longer a format takes than no tiles, at most, or how much less."""
-    parts = []
-    for home, name in HOMES.items():
-        by_type = [
-            [cell.cycles for cell in cells if (cell.home, cell.dtype) == (home, dtype)]
-            for dtype in COLOURS
-        ]
-        more = max(max(each) / each[0] - 1 for each in by_type if each)
-        less = max(1 - min(each) / each[0] for each in by_type if each)
-        where = name if not parts else name[0].lower() + name[1:]
-        costs = f"{where} a format costs {f'up to {more:.0%}' if more else 'nothing'}"
-        parts.append(costs + (f" and saves up to {less:.0%}" if less else ""))
-    return "; ".join(parts)
+def finding(cells: Sequence[Cell], home: str) -> str:
+    """Return how much longer a format takes than no tiles, at most, or how much less."""
+    by_type = [
+        [cell.cycles for cell in cells if (cell.home, cell.dtype) == (home, dtype)]
+        for dtype in COLOURS
+    ]
+    more = max(max(each) / each[0] - 1 for each in by_type if each)
+    less = max(1 - min(each) / each[0] for each in by_type if each)
+    costs = f"costs {f'up to {more:.0%}' if more else 'nothing'}"
+    return costs + (f", saves up to {less:.0%}" if less else "")
 
 
 def _bars(axes: Axes, cells: Sequence[Cell], most: int, *, named: bool) -> None:
