@@ -15,6 +15,7 @@ from systolic.compiler.cost.engines import (
 )
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.products import extents
 from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.hw.units import EngineName
@@ -190,18 +191,12 @@ def blocks_cost(chip: Chip, options: Options, dims: Sequence[int], dtype: str) -
         return found
     *batch, rows, cols = dims
     array, cycles = chip.pe_array, 0.0
-    for height, down in _cut(rows, array.rows):
-        for width, across in _cut(cols, array.cols):
+    for height, down in extents(rows, array.rows):
+        for width, across in extents(cols, array.cols):
             together = turns_copied_together(chip, options, taken, height, width)
             drained = _drained(chip, dtype, together * height) / together
             cycles += down * across * max(_array_cycles(chip, taken, height, width), drained)
     return max(found, int(math.prod(batch) * cycles) + result_cycles(chip, min(cols, array.cols)))
-
-
-def _cut(size: int, most: int) -> list[tuple[int, int]]:
-    """Return the sizes of blocks along a side of a matrix, and how many there are of each."""
-    whole, rest = divmod(size, most)
-    return [(part, count) for part, count in ((most, whole), (rest, 1)) if part and count]
 
 
 def _drained(chip: Chip, dtype: str, vectors: int) -> int:

@@ -356,12 +356,12 @@ def _least_reads(chip: Chip, rows: int, cols: int, dtype: str) -> int:
 def _product_tiles(chip: Chip, product: Product, P: int, Q: int) -> Iterator[_Tiles]:
     array = chip.pe_array
     v = array.vector_cycles(product.dtype)
-    for rows, n in _cut(product.K, array.rows):
+    for rows, n in extents(product.K, array.rows):
         if product.diagonal is not None:
             vectors = product.streamed(P, Q, array.cols)
             yield _Tiles(rows, 1, n * product.matrices, vectors, v, product.dtype)
             continue
-        for cols, m in _cut(P, array.cols):
+        for cols, m in extents(P, array.cols):
             yield _Tiles(rows, cols, n * m * product.matrices, Q, v, product.dtype)
 
 
@@ -370,8 +370,8 @@ def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
     array = chip.pe_array
     for turn in turns:
         v = array.turn_cycles(turn.dtype)
-        for rows, n in _cut(turn.rows, array.rows):
-            for cols, m in _cut(turn.cols, array.cols):
+        for rows, n in extents(turn.rows, array.rows):
+            for cols, m in extents(turn.cols, array.cols):
                 yield _Tiles(rows, cols, n * m * turn.matrices, rows, v, turn.dtype)
 
 
@@ -434,7 +434,7 @@ def descriptor_of_element_cycles(chip: Chip, size_bytes: int) -> Fraction:
     return cost
 
 
-def _cut(size: int, tile: int) -> list[tuple[int, int]]:
+def extents(size: int, tile: int) -> list[tuple[int, int]]:
     """Return (extent, how many) of the tiles of a dimension."""
     whole, rest = divmod(size, tile)
     return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]
