@@ -17,13 +17,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from systolic.compiler.bounds.matrix_tiles import matrix_tiles
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.formulas.parts import GROUPS, Lines
 from systolic.hw.spec import Chip
-from systolic.layout import COMBINE, Shape
-
-_PLANE = 2
-"""The sizes of a tile that has rows and columns."""
+from systolic.layout import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +75,15 @@ def parted_lines(
 
 def _side(shape: Shape, chip: Chip, *, outside: bool) -> _Side | None:
     """Return which elements lie side by side; None if tiles are others than a matrix has."""
-    layout = shape.layout
-    if shape.rank < _PLANE or layout.padded_dimensions is not None:
+    tiles = matrix_tiles(shape)
+    if tiles is None or tiles.wide == 1:  # then nothing lies side by side
         return None
-    minor, second = layout.minor_to_major[:_PLANE]
-    sizes = [tile.dims for tile in layout.tiles]
-    if not sizes:
+    minor, second, wide, deep = tiles
+    if not wide:
         run = shape.dims[minor]
         if not outside:
             run = min(run, max(GROUPS), chip.state_buffer.partitions, chip.pe_array.cols)
         return _Side(minor, run, run) if run > 1 else None
-    if any(len(each) != _PLANE or COMBINE in each for each in sizes) or len(sizes) > _PLANE:
-        return None
-    (tall, wide), (deep, one) = sizes[0], (sizes[1] if len(sizes) == _PLANE else (1, 1))
-    if one != 1 or tall % deep or wide == 1:  # then nothing lies side by side
-        return None
     if deep == 1:
         return _Side(minor, wide, wide)
     return _Side(second, deep, deep * wide, mixed=True)

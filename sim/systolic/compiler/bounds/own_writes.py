@@ -29,12 +29,10 @@ from collections.abc import Sequence
 from itertools import chain, product, starmap
 from typing import NamedTuple
 
+from systolic.compiler.bounds.matrix_tiles import matrix_tiles
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
-from systolic.layout import COMBINE, Shape
-
-_PLANE = 2
-"""The sizes of a tile that has rows and columns."""
+from systolic.layout import Shape
 
 
 class _Digit(NamedTuple):
@@ -74,19 +72,15 @@ def _worth(shape: Shape, digit: _Digit) -> tuple[int, int]:
 
 def _digits_in_word(shape: Shape, places: int, chip: Chip) -> list[_Digit] | None:
     """Return the digits that count the places in a word; None if none do so everywhere."""
-    layout = shape.layout
-    if shape.rank < _PLANE or layout.padded_dimensions is not None:
+    tiles = matrix_tiles(shape)
+    if tiles is None:
         return None
-    minor, second = layout.minor_to_major[:_PLANE]
-    sizes = [tile.dims for tile in layout.tiles]
-    if not sizes:
+    if not tiles.wide:
         blocks = (chip.state_buffer.partitions, chip.pe_array.cols)
-        whole = all(size % places == 0 for size in (shape.dims[minor], *blocks))
-        return [_Digit(minor, places)] if whole else None
-    if any(len(each) != _PLANE or COMBINE in each for each in sizes) or len(sizes) > _PLANE:
+        whole = all(size % places == 0 for size in (shape.dims[tiles.minor], *blocks))
+        return [_Digit(tiles.minor, places)] if whole else None
+    deep = tiles.deep
+    if (deep % places and places % deep) or tiles.wide % places:
         return None
-    (tall, wide), (deep, one) = sizes[0], (sizes[1] if len(sizes) == _PLANE else (1, 1))
-    if one != 1 or tall % deep or (deep % places and places % deep) or wide % places:
-        return None
-    found = [_Digit(second, min(deep, places)), _Digit(minor, max(1, places // deep))]
+    found = [_Digit(tiles.second, min(deep, places)), _Digit(tiles.minor, max(1, places // deep))]
     return [digit for digit in found if digit.size > 1]
