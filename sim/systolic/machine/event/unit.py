@@ -122,7 +122,7 @@ class Unit(ABC):
         self.place = 0
         self.head_since = 0
         self._fetched = self._decoded = 0
-        self._ticks: list[int | None] = []
+        self._wait_ticks: list[int | None] = []
         """From when each wait of the head is satisfied, as known when it was asked last."""
 
     @abstractmethod
@@ -185,8 +185,8 @@ class Unit(ABC):
 
     def _ready(self, instruction: Instruction) -> int | None:
         ready = self._decoded if self._decoded > self._fetched else self._fetched
-        self._ticks = self._ticks_of(instruction.waits) if instruction.waits else []
-        for tick in self._ticks:
+        self._wait_ticks = self._ticks_of(instruction.waits) if instruction.waits else []
+        for tick in self._wait_ticks:
             if tick is None:
                 return None
             if tick > ready:
@@ -207,7 +207,7 @@ class Unit(ABC):
             return self.env.timeout(ready - now)
         news = [
             semaphores.changed(w.semaphore)
-            for w, tick in zip(instruction.waits, self._ticks, strict=True)
+            for w, tick in zip(instruction.waits, self._wait_ticks, strict=True)
             if tick is None or (tick > now and semaphores.may_come_sooner(w.semaphore))
         ]
         if ready is None:
@@ -252,7 +252,7 @@ class Unit(ABC):
         since, now = self.head_since, self.env.tick
         if since == now:
             return
-        for wait, tick in zip(instruction.waits, self._ticks, strict=True):
+        for wait, tick in zip(instruction.waits, self._wait_ticks, strict=True):
             until = min(self.align(tick or 0), now)
             if until > since:
                 self.claim(f"waiting for {self.context.posters[wait.semaphore]}", since, until)

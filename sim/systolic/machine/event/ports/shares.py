@@ -10,10 +10,10 @@ from systolic.machine.event.ports.stream import Holding, ShareOfBytes
 
 
 @lru_cache(maxsize=1024)
-def dealt(holdings: tuple[tuple[Holding, ...], ...]) -> list[tuple[ShareOfBytes, ...]]:
-    """Return the shares of each stream, by holding; copies that are alike hold the same together.
+def dealt(holdings: tuple[tuple[Holding, ...], ...]) -> tuple[tuple[ShareOfBytes, ...], ...]:
+    """Return the shares that each stream has of what it holds.
 
-    holdings: of all streams, in the order in which shares are dealt.
+    holdings: of all streams, in the order in which shares are dealt. The same come again and again.
     """
     total = Counter[str]()
     for pool, held in chain.from_iterable(holdings):
@@ -25,4 +25,4 @@ def dealt(holdings: tuple[tuple[Holding, ...], ...]) -> list[tuple[ShareOfBytes,
             shares.append(ShareOfBytes(before[pool], held, total[pool]))
             before[pool] += held
         found.append(tuple(shares))
-    return found
+    return tuple(found)
