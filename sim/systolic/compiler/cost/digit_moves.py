@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from systolic.compiler.cost.engines import (
+    WORD_BYTES,
     drain_engine,
     engine_cycles,
     engines_able,
@@ -29,7 +30,6 @@ MOST_INSTRUCTIONS = 4000
 """The most copies and turns of a move."""
 SLOWER = 1.1
 """Matrices are cast each by itself if that takes an engine at most so many times as long."""
-WORD_BYTES = 4
 CAST_TOGETHER = 512
 """About so many columns of a tile are cast by one copy."""
 

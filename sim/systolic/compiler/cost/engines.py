@@ -47,6 +47,8 @@ AnyOnEngine = TypeVar("AnyOnEngine", bound=OnEngine)
 
 WORDS = ("s32", "bf16")
 """The types in which a copy may take bytes of another type: one of each size above a byte."""
+WORD_BYTES = max(data_type(name).size_bytes for name in WORDS)
+"""The bytes of the widest word."""
 
 
 def on_cheapest(

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from systolic.compiler.cost.engines import engine_cycles, engines_able, in_best_words
+from systolic.compiler.cost.engines import (
+    WORD_BYTES,
+    engine_cycles,
+    engines_able,
+    in_best_words,
+)
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece
 from systolic.compiler.ir.chip_places import LANE
 from systolic.compiler.ir.lane_rounds import in_rounds
@@ -20,7 +25,6 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy
 from systolic.workload.options import Options
 
-WORD_BYTES = 4
 MOST_PIECES = 2560
 """The most copies of a leg: 20 values for each of 128 lanes."""
 LEAST_SHARED = 80

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.cost.engines import (
+    WORD_BYTES,
     cheapest_engine,
     engine_cycles,
     in_best_words,
@@ -23,8 +24,6 @@ from systolic.isa.engines import pace_of
 from systolic.spans import Span
 from systolic.workload.options import Options
 
-WORD_BYTES = 4
-"""What a word has at most: engines that copy words need them whole."""
 SAMPLE_COLUMNS = 512
 """The most columns of a matrix that an estimate looks at."""
 

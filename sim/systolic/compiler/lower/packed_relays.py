@@ -16,6 +16,7 @@ from heapq import nsmallest
 
 import numpy as np
 
+from systolic.compiler.cost.engines import WORD_BYTES
 from systolic.compiler.cost.lane_rounds import independent_engines
 from systolic.compiler.cost.relays import rough_ticks
 from systolic.compiler.ir.change_of_view import ChangeOfView
@@ -45,7 +46,6 @@ from systolic.workload import Operation, Tensor, TransposeAttributes
 from systolic.workload.options import Options
 
 BYTES = "u8"
-WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)

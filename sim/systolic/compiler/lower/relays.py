@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import combinations, pairwise, product
 
+from systolic.compiler.cost.engines import WORD_BYTES
 from systolic.compiler.cost.lane_rounds import (
     MOST_PIECES,
     independent_engines,
@@ -75,7 +76,6 @@ RAGGED = 2, 3, 4
 """So many parts a digit may have of which the last one is smaller."""
 MOST_BESIDE = 2
 """The most digits that fill partitions beside those of the source or of the result."""
-WORD_BYTES = 4
 
 
 def moved_from_place_to_place(
