@@ -14,6 +14,7 @@ import numpy as np
 
 from systolic.arrays import Integers
 from systolic.compiler.ir.chip_places import LANE, ChipPlaces
+from systolic.compiler.ir.move_parts import places_along
 from systolic.layout import COMBINE, Shape
 
 LEAST_LANES = 8
@@ -26,7 +27,8 @@ def chunk_places(shape: Shape, partitions: int) -> list[ChipPlaces]:
         return []
     if shape.layout.padded_dimensions is not None:
         return []
-    offsets, places = _offsets(shape), shape.padded_elements()
+    offsets = [places_along(shape, (axis,)) for axis in range(shape.rank)]
+    places = shape.padded_elements()
     found = []
     for chunk in sorted({*_chunks(offsets)}):
         rows, rest = divmod(places, chunk)
@@ -35,16 +37,6 @@ def chunk_places(shape: Shape, partitions: int) -> list[ChipPlaces]:
             continue
         spread = tuple(of // chunk * LANE + of % chunk for of in offsets)
         found.append(ChipPlaces(shape, spread, rows, chunk))
-    return found
-
-
-def _offsets(shape: Shape) -> list[Integers]:
-    """Return what each index along each dimension adds to the place in memory, in elements."""
-    found = []
-    for axis, size in enumerate(shape.dims):
-        index = [np.zeros(size, np.int64)] * shape.rank
-        index[axis] = np.arange(size)
-        found.append(np.broadcast_to(shape.linear_index(index), (size,)))
     return found
 
 

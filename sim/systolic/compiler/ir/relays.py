@@ -61,6 +61,11 @@ class RelayPlaces:
         """The sizes of the groups of dimensions."""
         return tuple(map(len, self.offsets))
 
+    @property
+    def first(self) -> int:
+        """The place of the first element."""
+        return sum(int(offsets[0]) for offsets in self.offsets)
+
     def sizes(self) -> tuple[int, int, int]:
         """Return how many matrices there are, one, and its rows and columns."""
         return 1, self.rows, self.columns

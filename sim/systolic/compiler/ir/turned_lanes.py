@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from systolic.compiler.ir.chip_places import LANE
-from systolic.compiler.ir.relays import RelayDigit, RelayEnds, RelayPlaces, steps_of_digits
+from systolic.compiler.ir.relays import RelayDigit, RelayEnds, steps_of_digits
 from systolic.compiler.ir.windows import ColumnSteps, DigitWindow
 from systolic.compiler.ir.word_relays import WordTurn
 from systolic.isa.access import MAX_PAIRS
@@ -49,7 +49,7 @@ class TurnedLanes:
         before = tuple((digit.size, digit.before) for digit in self.result)
         after = tuple((digit.size, digit.after) for digit in self.source)
         reach = sum(digit.after * (digit.size - 1) for digit in self.source)
-        firsts = [_first(end) for end in (self.ends.source, self.ends.result)]
+        firsts = [end.first for end in (self.ends.source, self.ends.result)]
         for values in product(*(range(digit.size) for digit in self.bands)):
             here = firsts[0] + sum(n * d.before for n, d in zip(values, self.bands, strict=True))
             there = firsts[1] + sum(n * d.after for n, d in zip(values, self.bands, strict=True))
@@ -71,7 +71,7 @@ def turned_lanes(ends: RelayEnds, most: tuple[int, int]) -> TurnedLanes | None:
     found = TurnedLanes(ends, tuple(source), tuple(result), tuple(bands))
     if not source or not result or any(digit in result for digit in source):
         return None
-    if max(_first(ends.source), _first(ends.result)) >= LANE:
+    if max(ends.source.first, ends.result.first) >= LANE:
         return None  # the array takes rows from the first partition on
     if steps_of_digits(source, LANE) != {d: d.before for d in source}:
         return None
@@ -81,11 +81,6 @@ def turned_lanes(ends: RelayEnds, most: tuple[int, int]) -> TurnedLanes | None:
         return None
     steps = [(d.size, d.before) for d in result], [(d.size, d.after) for d in source]
     return None if max(map(_pairs, steps)) > MAX_PAIRS else found
-
-
-def _first(end: RelayPlaces) -> int:
-    """Return the place of the first element."""
-    return sum(int(offsets[0]) for offsets in end.offsets)
 
 
 def _is_whole(ends: RelayEnds) -> bool:

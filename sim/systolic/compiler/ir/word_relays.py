@@ -12,7 +12,8 @@ several neighbouring elements. So a *relay of words* has four legs:
 
 Some digits of the indices count columns before the move and after it: for each of their values
 there is a *band*, whose legs wait for no other band. So all legs are at work at the same time, each
-on a band of its own. Not here: cycles, and nodes.
+on a band of its own. If the first leg brings parts to the partitions of the result, engines put
+them in order there, and no words are turned. Not here: cycles, and nodes.
 """
 
 from __future__ import annotations
@@ -291,7 +292,7 @@ class WordRelay:
 
     def _home(self, band: Values) -> tuple[RelayPlaces, int]:
         """Return the places of the result, and the first column of a band."""
-        first = sum(int(of[0]) for of in self.ends.result.offsets)
+        first = self.ends.result.first
         return self.ends.result, first + sum(digit.after * value for digit, value in band)
 
     def _in_order(self) -> tuple[dict[RelayDigit, int], tuple[RelayPlaces, int]]:
@@ -340,7 +341,7 @@ class WordRelay:
         """
         steps, places, band = here
         after, (room, start) = there
-        first = sum(int(of[0]) for of in places.offsets)
+        first = places.first
         first += sum(digit.before * value for digit, value in band)
         first += sum(steps[digit] * value for digit, value in part)
         known = dict(part)
@@ -374,7 +375,7 @@ class WordRelay:
     def turned_back(self, band: Values, some: Values) -> WordTurn:
         """Return how some columns of a band are turned back, to the places of the result."""
         digits, steps = self.digits, self._turned_steps()
-        first = sum(int(of[0]) for of in self.ends.result.offsets)
+        first = self.ends.result.first
         first += sum(digit.after * value for digit, value in (*band, *some))
         down, column = divmod(first, LANE)
         here = sum(steps[digit] * value for digit, value in some)

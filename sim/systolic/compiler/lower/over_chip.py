@@ -45,7 +45,7 @@ class OverChip:
 
     def __str__(self) -> str:
         if isinstance(self.move, PlacedWords):
-            return "in words that the array turns twice"
+            return str(self.move)
         count = len(self.move.legs)
         return f"as a relay of {count} leg{'s' if count > 1 else ''}"
 

@@ -51,6 +51,11 @@ class PlacedWords:
     relay: WordRelay
     plan: WordPlan
 
+    def __str__(self) -> str:
+        if self.relay.in_lanes:
+            return "over the partitions of the result"
+        return "in words that the array turns twice"
+
 
 def cheapest_word_relay(
     builder: LayerBuilder,
@@ -115,10 +120,8 @@ def emit_word_relay(builder: LayerBuilder, names: tuple[str, str], placed: Place
     source = holder_of_places(builder, names[0], placed.source, "state_buffer")
     result = holder_of_places(builder, names[1], placed.result, "node")
     count = len(placed.relay.bands())
-    in_lanes = placed.relay.in_lanes
-    how = "over the partitions of the result" if in_lanes else "in words that the array turns twice"
     builder.choose(
-        f"{names[0]} goes to {names[1]} {how}, in {count} band{'s' if count > 1 else ''} (about "
+        f"{names[0]} goes to {names[1]} {placed}, in {count} band{'s' if count > 1 else ''} (about "
         f"{placed.plan.cycles} cycles)"
     )
     emit_words(builder, names[1], placed, source, result)
