@@ -77,8 +77,9 @@ def _halves(copy: Copy, edges: Sequence[int]) -> Iterator[tuple[int, int, Copy]]
 
 
 def _cut(copy: Copy, side: int, edge: int) -> list[tuple[int, Copy]]:
-    """Return what lies before an edge of one side, and behind it; nothing if an element's way
-    to the next leads back over the edge.
+    """Return what lies before an edge of one side, and what lies behind it.
+
+    Nothing is returned if elements go back over the edge.
     """
     access = (copy.source, copy.target)[side]
     if access.span.stop <= edge or access.span.first >= edge:

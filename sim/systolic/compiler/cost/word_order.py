@@ -265,7 +265,7 @@ class _Order:
         return _CopyBegin(begin, name, ends)
 
     def _copy(self, queue: deque[_Waiting], copy: _CopyBegin) -> None:
-        (name, ends), times = copy[1:], self.times
+        name, ends, times = copy.engine, copy.ends, self.times
         step = queue.popleft().step._replace(engine=name)
         if step.kind == "bring":
             # two engines that bring at the same time write to two banks

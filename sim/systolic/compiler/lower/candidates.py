@@ -159,7 +159,7 @@ def _on_partitions(move: Move, order: Sequence[int], lanes: int, cuts: _Cuts) ->
                 break
             head = places[first]
             size = move.sizes[head]
-            part = _divisor(size, room)
+            part = divisor(size, room)
             if cuts.tall and not inner and part * POOR < min(size, room):
                 yield move, (head,)
             if part == size:
@@ -180,7 +180,7 @@ def _with_major_part(move: Move, places: Sequence[int], lanes: int) -> Iterator[
             size = move.sizes[tail]
             if room < 2:
                 break
-            part = _divisor(size, room)
+            part = divisor(size, room)
             if 1 < part < size:
                 rows = tuple(n + (n > tail) for n in places[first : last + 1])
                 yield move.cut(tail, size // part), rows
@@ -192,7 +192,7 @@ def _middle_parts(move: Move, places: Sequence[int], lanes: int) -> Iterator[_Ro
     for factor in places:
         for major in PARTS:
             size, uneven = divmod(move.sizes[factor], major)
-            middle = _divisor(size, lanes) if size else 1
+            middle = divisor(size, lanes) if size else 1
             if not uneven and 1 < middle < size:
                 yield move.cut(factor, size).cut(factor + 1, size // middle), (factor + 1,)
 
@@ -207,7 +207,7 @@ def _with_both_parts(move: Move, places: Sequence[int], lanes: int) -> Iterator[
         for last in range(first + 1, len(places)):
             tail = places[last]
             for minor in PARTS:
-                major = _divisor(move.sizes[tail], max(1, room // minor))
+                major = divisor(move.sizes[tail], max(1, room // minor))
                 whole = move.sizes[head] % minor or minor >= move.sizes[head]
                 if whole or not 1 < major < move.sizes[tail] or 2 * minor * major <= room:
                     continue
@@ -219,5 +219,6 @@ def _with_both_parts(move: Move, places: Sequence[int], lanes: int) -> Iterator[
             room //= move.sizes[tail]
 
 
-def _divisor(size: int, most: int) -> int:
+def divisor(size: int, most: int) -> int:
+    """Return the largest part of a size that is at most so many."""
     return next(part for part in range(min(size, most), 0, -1) if size % part == 0)

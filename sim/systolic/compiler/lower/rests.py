@@ -15,12 +15,11 @@ from typing import NamedTuple
 from systolic.compiler.cost.arrangements import Planner
 from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.move_parts import MOST_PARTS, MovePart
+from systolic.compiler.lower.candidates import POOR, divisor
 from systolic.compiler.lower.ways import Choice, cheapest
 
 CLEARLY = 0.9
 """Cut moves must take less than this part of the time: they wait for latencies of their own."""
-POOR = 2
-"""A factor is cut whose best part fills less than one half of the partitions that it might."""
 
 
 class Parts(NamedTuple):
@@ -59,7 +58,7 @@ class RestCutter:
         for number, part in enumerate(parts):
             for factor, size in enumerate(part.move.sizes):
                 first = size // max(1, lanes // 2) * max(1, lanes // 2)
-                if size > lanes and first < size and _best_part(size, lanes) * POOR < lanes:
+                if size > lanes and first < size and divisor(size, lanes) * POOR < lanes:
                     yield (*parts[:number], *part.cut(factor, first), *parts[number + 1 :])
 
     def _ways(self, parts: tuple[MovePart, ...]) -> Parts | None:
@@ -74,7 +73,3 @@ class RestCutter:
                 return None
             choices.append(choice)
         return Parts(parts, choices)
-
-
-def _best_part(size: int, most: int) -> int:
-    return next(part for part in range(most, 0, -1) if size % part == 0)
