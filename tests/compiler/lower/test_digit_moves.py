@@ -34,21 +34,33 @@ def text(rng: Random, dtype: str, dims: list[int], *, tiled: bool) -> str:
     return f"{dtype}[{','.join(map(str, dims))}]{{{order}{tiles}}}"
 
 
+def transposed_or_joined(
+    rng: Random,
+    builder: GraphBuilder,
+    dtype: str,
+    dims: list[int],
+    tiled: tuple[bool, bool],
+    transposes: float = 0.5,
+) -> None:
+    """Add a transpose, or a reshape that joins two dimensions, whose ends may have tiles."""
+    builder.tensor("x", text(rng, dtype, dims, tiled=tiled[0]))
+    if rng.random() < transposes:
+        axes = tuple(rng.sample(range(len(dims)), len(dims)))
+        out = text(rng, dtype, [dims[axis] for axis in axes], tiled=tiled[1])
+        builder.transpose("x", out, axes, name="y")
+    else:
+        at = rng.randrange(len(dims) - 1)
+        joined = [*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]]
+        builder.add("reshape", ("x",), text(rng, dtype, joined, tiled=tiled[1]), name="y")
+
+
 def drawn(rng: Random) -> Graph:
     """Return a move of two to four dimensions, from tiles or to tiles."""
     rank, dtype = rng.randint(2, 4), rng.choice(["f32", "bf16", "s8", "u8", "s32"])
     dims = [rng.randint(1, 9) for _ in range(rank)]
     before, after = rng.choice([(True, False), (False, True), (True, True)])
     builder = GraphBuilder(home="state_buffer")
-    builder.tensor("x", text(rng, dtype, dims, tiled=before))
-    if rng.random() < 0.5:
-        axes = tuple(rng.sample(range(rank), rank))
-        out = text(rng, dtype, [dims[axis] for axis in axes], tiled=after)
-        builder.transpose("x", out, axes, name="y")
-    else:
-        at = rng.randrange(rank - 1)
-        joined = [*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]]
-        builder.add("reshape", ("x",), text(rng, dtype, joined, tiled=after), name="y")
+    transposed_or_joined(rng, builder, dtype, dims, (before, after))
     return builder.graph()
 
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 import systolic
-from compiler.lower.test_digit_moves import text
+from compiler.lower.test_digit_moves import transposed_or_joined
 from compiler.lower.test_relays import moved
 from support.chips import ideal_chip
 from support.packed import run
@@ -42,15 +42,8 @@ def drawn(rng: Random) -> Graph:
     rank, dtype = rng.randint(2, 4), rng.choice(["f32", "bf16", "s8", "u8", "s32"])
     dims = [rng.choice([2, 3, 4, 6, 8]) for _ in range(rank)]
     builder = GraphBuilder(home="dram")
-    builder.tensor("x", text(rng, dtype, dims, tiled=rng.random() < 0.5))
-    if rng.random() < 0.7:
-        axes = tuple(rng.sample(range(rank), rank))
-        out = text(rng, dtype, [dims[axis] for axis in axes], tiled=False)
-        builder.transpose("x", out, axes, name="y")
-    else:
-        at = rng.randrange(rank - 1)
-        joined = [*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]]
-        builder.add("reshape", ("x",), text(rng, dtype, joined, tiled=False), name="y")
+    tiled = rng.random() < 0.5, False
+    transposed_or_joined(rng, builder, dtype, dims, tiled, transposes=0.7)
     return builder.graph()
 
 
