@@ -339,7 +339,7 @@ def event_result_late(patch: Patch) -> None:
 
     def init(unit: PEArrayUnit, *arguments: object) -> None:
         honest(unit, *arguments)  # type: ignore[arg-type]
-        unit._depth += 1
+        unit._plans.depth += 1
 
     patch.setattr(PEArrayUnit, "__init__", init)
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import simpy
+
+Ticks = npt.NDArray[np.int64]
 
 DECIDE, SETTLED = 2, 3
 """Priorities behind simpy's urgent (0) and normal (1)."""

@@ -34,9 +34,7 @@ from systolic.machine.event.ports.course import (
 )
 from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
 from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
-from systolic.machine.event.ticks import TickEnvironment
-
-Ticks = npt.NDArray[np.int64]
+from systolic.machine.event.ticks import TickEnvironment, Ticks
 
 ALL = ShareOfBytes(0, 1, 1)
 

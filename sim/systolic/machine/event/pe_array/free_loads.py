@@ -8,13 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.isa import Instruction, LoadWeights, MatMul
+from systolic.machine.event.pe_array.plans import ArrayPlans
 from systolic.machine.event.pe_array.unit import PEArrayUnit
 from systolic.machine.event.ports.ports import Timeline, steady
 from systolic.machine.event.ports.stream import Stream
 
 
+class FreeLoadPlans(ArrayPlans):
+    """A load takes one slot that needs no port."""
+
+    def of_load(self, load: LoadWeights) -> Timeline:
+        """Return one slot that needs no port."""
+        return steady((), 1)
+
+
 class FreeLoadsUnit(PEArrayUnit):
     """The rules of the weight buffer do not hold; a multiply may start in the cycle of its load."""
+
+    _plans_of = FreeLoadPlans
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick at which the array can take an instruction."""
@@ -23,7 +34,3 @@ class FreeLoadsUnit(PEArrayUnit):
     def release(self, instruction: Instruction) -> Sequence[tuple[Stream, int]]:
         """Return nothing: a load waits for no injection."""
         return ()
-
-    def _load_timeline(self, load: LoadWeights) -> Timeline:
-        """Return one slot that needs no port."""
-        return steady((), 1)

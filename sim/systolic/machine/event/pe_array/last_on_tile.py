@@ -1,4 +1,4 @@
-"""What each tile of the array has done last, and what a multiply asks of the ports.
+"""What each tile of the array has done last.
 
 Not here: what follows of it for the next instruction (`unit`).
 """
@@ -6,30 +6,12 @@ Not here: what follows of it for the next instruction (`unit`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy.typing as npt
 
 from systolic.isa import MatMul
-from systolic.machine.event.ports.ports import Needs, Timeline
 from systolic.machine.event.ports.stream import Stream
-
-
-class MultiplyPlan(NamedTuple):
-    """What a multiply asks of the ports, and when: the same for all that are alike.
-
-    spacing: cycles from a vector to the next. passes: how often all are streamed. silent: the
-    injections that leave no sums. needs: of its sums, that come `behind` cycles after an injection,
-    for `width` cycles.
-    """
-
-    timeline: Timeline
-    spacing: int
-    passes: int
-    silent: int
-    needs: Needs
-    behind: int
-    width: int
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Twin of `systolic.array_distances`: the array as registers, derived from chip data once more.
 
 How many stages lie between injection and any place in the grid. The event engine derives its
-distances on its own (`event.pe_array.unit`), and so do `systolic.array_distances` and the RTL, on
+distances on its own (`event.pe_array.plans`), and so do `systolic.array_distances` and the RTL, on
 purpose. Distances only: nothing here knows when anything happens.
 """
 
