@@ -98,6 +98,43 @@ def test_memory_parts_no_fewer_neighbours_than_a_bound_says(seed: int) -> None:
             assert told <= parted(lies, was, far * unit)
 
 
+WIDE = ideal_chip(32, 32, state_buffer={"partitions": 32})
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_no_two_elements_of_a_line_without_tiles_are_as_far_apart_in_any_rows(seed: int) -> None:
+    """Rows of any view, of the source in tiles of any number of rows, which stand on one another"""
+    rng = Random(seed)
+    dims = [rng.choice([2, 4, 8, 16, 32]) for _ in range(rng.randint(2, 4))]
+    _, axes, after = reordered(rng, dims)
+    source, result = (
+        Shape.parse(f"f32[{','.join(map(str, each))}]{{{','.join(map(str, order))}}}")
+        for each in (dims, after)
+        for order in [rng.sample(range(len(each)), len(each))]
+    )
+    placed = []
+    for shape, p in ((source, rng.choice([2, 4, 8, 16, 32, 32])), (result, 32)):
+        index = [*np.unravel_index(np.arange(shape.num_elements()), shape.dims)]
+        lies = in_unbroken_rows(shape, rng.choice([*home_views(shape)]), p)
+        placed.append(np.stack(over_partitions(lies, 32).place(lies.linear_index(index))))
+    was, lies = placed
+    if axes is not None:
+        was = was.reshape(2, *dims).transpose(0, *(1 + axis for axis in axes)).reshape(2, -1)
+    for lines in parted_lines(source, result, axes, WIDE, outside=False):
+        for far in range(1, min(lines.reach, 32)):
+            told = sum((n - far) * count for n, count in lines.lengths if n > far)
+            assert told <= parted(lies, was, far)
+
+
+def test_rows_in_turn_may_be_as_far_apart_as_columns() -> None:
+    """Of 64 rows of 32 columns row 32 is in partition 0 of 32 again, 32 places on; not of pairs."""
+    for dims, reach in (("64,32", 32), ("64,2,32", 64)):
+        source = Shape.parse(f"f32[{dims}]")
+        result = Shape.parse(f"f32[{dims}]{{{','.join(map(str, range(source.rank)))}}}")
+        (lines,) = parted_lines(source, result, range(source.rank), WIDE, outside=False)
+        assert lines.reach == reach
+
+
 def test_lines_by_hand() -> None:
     """Rows of 768 in pairs: elements of a row are two places apart there, those of a pair not."""
     pairs, rows = Shape.parse("f16[8,768]{1,0:T(8,128)(2,1)}"), Shape.parse("f16[8,768]")

@@ -64,7 +64,8 @@ def parted_lines(
     step = _step(result, source, after.dim, axes)
     if step is None:
         return
-    if lines := _lines(result, after, before, step, outside=outside):
+    anywhere = outside or _never_as_far(source, result, before, step, chip)
+    if lines := _lines(result, after, before, step, anywhere=anywhere):
         yield lines
     across = _step(result, source, result.layout.minor_to_major[0], axes)
     if after.mixed and across and (whole := _whole_rows(result, after, before, (step, across))):
@@ -107,9 +108,26 @@ def _step(shape: Shape, other: Shape, dim: int, axes: Sequence[int] | None) -> _
     return None
 
 
-def _lines(shape: Shape, side: _Side, far: _Side, step: _Step, *, outside: bool) -> Lines | None:
+def _never_as_far(source: Shape, result: Shape, far: _Side, step: _Step, chip: Chip) -> bool:
+    """Return whether no two elements of a line on the chip are as far apart in the source.
+
+    Rows without tiles take one of p partitions each, in turn, and w places there. n steps of s rows
+    end in the same partition if p divides n s, and then n s w / p places on: n places only if
+    s w = p. A step in the order of memory is worth s w places at most if it goes from row to row.
+    If it does not, it stays in its partition, and is worth two places there, or more. Where the
+    result has tiles, rows of the source may end within a dimension, which is not counted.
+    """
+    if source.layout.tiles or result.layout.tiles:
+        return False
+    order = source.layout.minor_to_major
+    worth = step.steps * math.prod(source.dims[axis] for axis in order[: order.index(step.dim)])
+    return step.dim == far.dim or worth > chip.state_buffer.partitions
+
+
+def _lines(shape: Shape, side: _Side, far: _Side, step: _Step, *, anywhere: bool) -> Lines | None:
     """Return the lines of one side whose units lie apart on the far side; None if they do not.
 
+    anywhere: units that are any number of places apart do, not only those nearer than `far.pitch`.
     On the far side a step along another dimension than its neighbours' is of `far.run` places at
     least, or to another partition, or by whole rows of a partition, of `far.pitch` places each. So
     is a step by as many rows as tiles put side by side, or a multiple of them.
@@ -133,7 +151,7 @@ def _lines(shape: Shape, side: _Side, far: _Side, step: _Step, *, outside: bool)
     counted = Counter((b - a) // unit for a, b in pairwise(places) if a % unit == 0)
     many = shape.num_elements() // shape.dims[side.dim] if shape.num_elements() else 0
     lengths = tuple((n, count * many) for n, count in sorted(counted.items()) if n > 1)
-    reach = max(GROUPS) if outside else far.pitch // unit
+    reach = max(GROUPS) if anywhere else far.pitch // unit
     return Lines(lengths, size_bytes, reach) if lengths and many else None
 
 
