@@ -18,6 +18,8 @@ from systolic.compiler.bounds.run import operation_bounds, run_bound
 from systolic.config import load_chip, load_run
 from systolic.errors import SystolicError
 from systolic.hw.formulas.moves import bounce_bound, copied_bound
+from systolic.isa import Access, Buffer, Copy, Program
+from systolic.machine import simulate
 from systolic.workload import Graph, GraphBuilder
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
@@ -59,16 +61,46 @@ def test_copies_by_hand():
     assert copied_bound(PATENT, 600 * 256 + 136 + 1, 4).cycles == 601 + 1
 
 
-def test_only_the_lanes_that_a_result_has_are_written():
-    """Two engines of 28 lanes: 56 float32 in a cycle; the queues begin in cycle 600."""
-    assert copied_bound(PATENT, 56, 4, lanes=28).cycles == 1 + 1
-    assert copied_bound(PATENT, 57, 4, lanes=28).cycles == 2 + 1
-    assert copied_bound(PATENT, 599 * 56, 4, lanes=28).cycles == 599 + 1
+def test_only_the_ports_of_a_result_are_written():
+    """Two banks of 28 lanes: 56 float32 in a cycle; the queues begin in cycle 600."""
+    assert copied_bound(PATENT, 56, 4, ports=56).cycles == 1 + 1
+    assert copied_bound(PATENT, 57, 4, ports=56).cycles == 2 + 1
+    assert copied_bound(PATENT, 599 * 56, 4, ports=56).cycles == 599 + 1
+    assert copied_bound(PATENT, 599 * 256, 4, ports=1000).cycles == 599 + 1
 
 
-def test_tiles_say_to_how_many_lanes_a_result_goes():
-    """Its three rows of tiles lie in 24 partitions, wherever the source lies: two engines write 48
-    float32 of 153,600 in a cycle, and from cycle 600 on four queues 272 more."""
+def test_a_port_is_written_by_the_engine_that_is_fastest():
+    """Cycles of 2 and 3 ticks: a port takes a word in 2, the first of them from tick 2 on."""
+    chip = ideal_chip(
+        2,
+        2,
+        clock={"quick": 3000, "slow": 2000},
+        activation={"clock": "quick"},
+        pooling={"clock": "slow"},
+        dma={"latency_cycles": 10**6},
+    )
+    assert copied_bound(chip, 50, 4, ports=1).ticks == 2 + 50 * 2
+
+
+def test_one_engine_writes_several_banks_of_a_lane_at_once():
+    """Four copies by lanes of their own into the same 32 lanes, a bank each: 504 cycles. As if an
+    engine wrote a word of a lane in a cycle, two engines would take 1,000."""
+    bank = PATENT.state_buffer.bank_bytes
+    ends = [
+        [
+            Access(Buffer.STATE, "f32", partition, 32, start, ((1, 500),))
+            for partition, start in ((32 * n, 0), (0, (n + 1) * bank))
+        ]
+        for n in range(4)
+    ]
+    copies = (Copy(engine="activation", source=source, target=target) for source, target in ends)
+    cycles = simulate(PATENT, Program("by_hand", tuple(copies))).trace.cycles()
+    assert copied_bound(PATENT, 4 * 32 * 500, 4, ports=4 * 32).cycles <= cycles == 504
+
+
+def test_tiles_say_to_how_many_ports_a_result_goes():
+    """Its three rows of tiles lie in 24 partitions, wherever the source lies, and in two banks at
+    most: 48 of 153,600 float32 in a cycle, and from cycle 600 on four queues 272 more."""
     graph = one("transpose", "f32[24,100,64]", "f32[64,24,100]{2,1,0:T(8,128)}", (2, 0, 1))
     chip = load_chip(CONFIGS / "chips" / "ideal_128x128.toml")
     least = 600 + (153600 - 600 * 48) // (48 + 272)

@@ -155,8 +155,8 @@ def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Itera
     for lines in parted_lines(before, after, axes, chip, outside=outside):
         yield parted_bound(chip, lines, outside=outside)
     if not outside and moves_alone(before, after, axes, chip):
-        size_bytes, lanes = data_type(after.element_type).size_bytes, _lanes_of(after, chip)
-        yield copied_bound(chip, after.num_elements(), size_bytes, lanes=lanes, alone=True)
+        size_bytes = data_type(after.element_type).size_bytes
+        yield copied_bound(chip, after.num_elements(), size_bytes, alone=True)  # in any lane
 
 
 def _from_dram(
@@ -197,8 +197,8 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
         replace(graph.tensor(op.inputs[0]), shape=source),
         replace(graph.tensor(op.output), shape=result),
     )
-    lanes = _lanes_of(result, chip) if ends[1].home == "state_buffer" else None
-    copied = copied_bound(chip, source.num_elements(), size_bytes, lanes=lanes)
+    ports = _ports_of(result, chip) if ends[1].home == "state_buffer" else None
+    copied = copied_bound(chip, source.num_elements(), size_bytes, ports=ports)
     if axes is None or not (alone and goes_in_blocks(*ends, axes, chip, options)):
         return copied
     if may_stay_in_lanes(*ends, options):  # in any blocks, or lane by lane
@@ -212,12 +212,20 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
     return _by_array(matrices, chip, options, "state_buffer")
 
 
-def _lanes_of(shape: Shape, chip: Chip) -> int | None:
-    """Return the partitions that hold all elements of a tensor in tiles; None: any may do."""
+def _ports_of(shape: Shape, chip: Chip) -> int | None:
+    """Return the ports through which a tensor in tiles is written; None: any may do.
+
+    Of each of its partitions those of as many banks as its places there may lie in, wherever they
+    begin.
+    """
     if not shape.layout.tiles:
         return None
     places = places_of(shape, chip.state_buffer.partitions)
-    return places.rows if places is not None else None
+    if places is None:
+        return None
+    size_bytes = places.columns * data_type(shape.element_type).size_bytes
+    banks = 1 + -(-(size_bytes - 1) // chip.state_buffer.bank_bytes)
+    return places.rows * min(banks, chip.state_buffer.banks)
 
 
 def _calculated(source: Shape, result: Shape, chip: Chip) -> Bound:

@@ -214,7 +214,7 @@ def copied_bound(
     elements: int,
     size_bytes: int,
     *,
-    lanes: int | None = None,
+    ports: int | None = None,
     calculated: bool = False,
     alone: bool = False,
 ) -> Bound:
@@ -227,22 +227,28 @@ def copied_bound(
                        ports, over latency + 1 cycles later
         the DMA engines move engines * bytes_per_cycle bytes, from the cycle after their latency on
 
-    and begins when its first instruction is dispatched, and an engine ready to read. lanes: the
-    partitions to which all elements go, if not all there are. calculated: the elements are no bytes
-    of the source, so that only engines make them. alone: those that no queue moves need a write of
-    an engine each (`systolic.compiler.bounds.own_writes`).
+    and begins when its first instruction is dispatched, and an engine ready to read. ports: those
+    to which all elements go, of a bank of a partition each, if they are not all there are: a port
+    takes one write of an engine at a time, while an engine may write several banks of a partition
+    at once, by lanes that read other partitions. calculated: the elements are no bytes of the
+    source, so that only engines make them. alone: those that no queue moves need a write of an
+    engine each (`systolic.compiler.bounds.own_writes`).
     """
-    ways = []
+    ways, least = [], []
     for unit, engine in copiers(chip, "state_buffer").items():
         words, lane_bytes = word_rates(engine, chip.port_width_bytes)
         lane_bytes = min(lane_bytes, words * size_bytes) if alone else lane_bytes
         behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1
-        rate = (lanes or chip.state_buffer.partitions) * lane_bytes
-        ways.append(UnitRate(chip.period(unit), rate, behind))
-    dma = chip.dma
+        ways.append(UnitRate(chip.period(unit), chip.state_buffer.partitions * lane_bytes, behind))
+        least.append((Fraction(lane_bytes, chip.period(unit)), (behind - 1) * chip.period(unit)))
+    dma, queues = chip.dma, list[UnitRate]()
     if not calculated or not ways:
         behind = serial_cycles(dma) + dma.latency_cycles + 1
-        ways.append(UnitRate(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, behind))
-    ticks = least_end(0, elements * size_bytes, ways)
+        queues = [UnitRate(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, behind)]
+    ticks = least_end(0, elements * size_bytes, [*ways, *queues])
+    if ports is not None and least:
+        rate, begun = max(rate for rate, _ in least), min(tick for _, tick in least)
+        written = UnitRate(1, ports * rate, begun + 1)
+        ticks = max(ticks, least_end(0, elements * size_bytes, [written, *queues]))
     what = "lanes that calculate" if calculated else "lanes and DMA queues that copy"
     return Bound(ticks, what, chip.period("pe_array"))
