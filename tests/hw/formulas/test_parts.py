@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from support.chips import ideal_chip
+from systolic.config import load_chip
 from systolic.hw.formulas.parts import Lines, parted_bound
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Program
 from systolic.machine import Image, simulate
+from systolic.shipped import CHIPS
 
 LANES = 4
 
@@ -51,6 +53,22 @@ def test_descriptors_by_hand() -> None:
     assert parted_bound(there, Lines(((12, 1),), 4, 64), outside=False).cycles == 2
     late = there.model_copy(update={"dma": there.dma.model_copy(update={"latency_cycles": 9})})
     assert parted_bound(late, Lines(((12, 1),), 4, 64), outside=False).cycles == 2 + 1
+
+
+def test_all_queues_share_the_buses_of_dram() -> None:
+    """A million pairs, 256 elements of two engines in a cycle, and from 600 on 1.6 cycles of DMA.
+
+    In each of those 32 channels have a burst in two cycles, and four queues a descriptor on the
+    chip each: 20 descriptors, of two ends, are 64 in a cycle, and 600 + 846,400 / 320 is 3,245.
+    """
+    hbm3 = load_chip(CHIPS / "hbm3_128x128.toml")
+    found = parted_bound(hbm3, Lines(((2, 10**6),), 4, 2), outside=False)
+    assert 3245 <= found.cycles <= 3245 + 2
+
+
+def test_what_is_left_of_a_line_counts_as_well() -> None:
+    """Of 63 units 62 * 15 / 16 are written, 8 in a cycle; 49 if only seven groups of 8 counted."""
+    assert parted_bound(chip(), Lines(((63, 1),), 4, 16), outside=False).cycles == 8 + 1
 
 
 def test_from_dram_an_engine_waits_for_a_copy_and_another_one_for_it() -> None:

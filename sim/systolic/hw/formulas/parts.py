@@ -18,7 +18,7 @@ from fractions import Fraction
 from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, word_rates
 from systolic.hw.formulas.products import descriptor_of_element_cycles
 from systolic.hw.formulas.ticks import UnitRate, least_end
-from systolic.hw.formulas.timing import Bound, first_byte, largest, last_byte
+from systolic.hw.formulas.timing import Bound, descriptor_cycles, first_byte, largest, last_byte
 from systolic.hw.spec import Chip
 
 GROUPS = (2, 3, 4, 8, 16, 32, 64)
@@ -65,6 +65,17 @@ def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
 
         groups * (g - 1) <= units written by engines + 2 * (g - 1) * descriptors
 
+    *Lines.* Of the units of a line that DMA alone moves, take each with the next. An end lies
+    between no more than d such pairs whose units are d places apart or fewer: the first of each is
+    among the d units in front of the end. So with n_d pairs that are d places apart, n_1 + ... +
+    n_d <= 2 * d * descriptors. The sum of n_d * (g - d) over all d < g is that of n_1 + ... + n_d,
+    hence no more than g * (g - 1) * descriptors. All distances in a line are its neighbours at
+    most, so that in all lines n_d * d come to no more than `neighbours`, and the pairs to no more
+    than neighbours / g + (g - 1) * descriptors. In a line one unit more than there are pairs is
+    moved by DMA alone. Hence
+
+        neighbours * (g - 1) / g <= units written by engines + (g - 1) * descriptors
+
     Engines write words of up to four bytes, so that a write may be of several units. The array is
     no way around: its results are written by engines, or by DMA where it reads them. Where DMA
     transposes, it writes units at its full rate, and each element of the smallest that it
@@ -73,9 +84,12 @@ def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
     """
     found = [_ended(chip, lines.neighbours, _writes(chip, lines, None, outside=outside))]
     for size in GROUPS:
-        if size <= lines.reach and (groups := lines.groups(size)):
-            ways = _writes(chip, lines, size, outside=outside)
-            found.append(_ended(chip, groups * (size - 1), ways))
+        if size <= lines.reach:
+            for amount, ends in (
+                (lines.groups(size) * (size - 1), 2 * (size - 1)),
+                (lines.neighbours * (size - 1) // size, size - 1),
+            ):
+                found.append(_ended(chip, amount, _writes(chip, lines, ends, outside=outside)))
     return largest(found)
 
 
@@ -84,22 +98,38 @@ def _ended(chip: Chip, amount: int, ways: Iterator[UnitRate]) -> Bound:
     return Bound(ticks, "elements that are taken apart", chip.period("pe_array"))
 
 
-def _writes(chip: Chip, lines: Lines, group: int | None, *, outside: bool) -> Iterator[UnitRate]:
-    """Yield what engines and DMA do of either sum: of pairs (no group), or of groups of a size."""
+def _writes(chip: Chip, lines: Lines, ends: int | None, *, outside: bool) -> Iterator[UnitRate]:
+    """Yield what engines and DMA do of a sum: a descriptor counts `ends` (None: of pairs)."""
     lanes, dma = chip.state_buffer.partitions, chip.dma
     around = first_byte(chip) + last_byte(chip, 0) if outside else 0
     for unit, engine in copiers(chip, "state_buffer").items():
         words, size_bytes = word_rates(engine, chip.port_width_bytes)
-        rate = 2 * words if group is None else Fraction(size_bytes, lines.unit_bytes)
+        rate = 2 * words if ends is None else Fraction(size_bytes, lines.unit_bytes)
         behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1
         yield UnitRate(chip.period(unit), lanes * rate, behind + around // chip.period(unit))
-    ends = 2 if group is None else 2 * (group - 1)
-    rates = [dma.queues * ends / descriptor_of_element_cycles(chip, 1)]
+    each = 2 if ends is None else ends
+    rates = [_descriptors(chip) * each]
     if dma.transposes is not None:
-        size = min(dma.transposes.element_bytes) if group is None else lines.unit_bytes
+        size = min(dma.transposes.element_bytes) if ends is None else lines.unit_bytes
         writes = Fraction(dma.engine_count * dma.bytes_per_cycle, size)
-        rates.append(2 * writes if group is None else writes)
+        rates.append(2 * writes if ends is None else writes)
     if chip.result_buffer.dma_readable:
-        rates.append(rates[0] + chip.pe_array.cols * ends)
+        rates.append(rates[0] + chip.pe_array.cols * each)
     behind = serial_cycles(dma) + dma.latency_cycles + 1
     yield UnitRate(chip.period("dma"), max(rates), behind)
+
+
+def _descriptors(chip: Chip) -> Fraction:
+    """Return the most descriptors that all queues move in a cycle of DMA.
+
+    With several bursts in hand a queue may have some in every channel of DRAM, but all queues
+    together no more than the buses take: a burst each at a time. What stays on the chip is moved
+    one after another by each queue.
+    """
+    dma, parts = chip.dma, chip.dram.organisation
+    found = dma.queues / Fraction(descriptor_of_element_cycles(chip, 1))
+    if parts is None or parts.outstanding == 1:
+        return found
+    _, burst_cycles = chip.burst_cycles(in_state=False)
+    on_chip = dma.queues / Fraction(descriptor_cycles(chip, 1, dma.most_beside)) * dma.most_beside
+    return min(found, Fraction(parts.channels, burst_cycles) + on_chip)
