@@ -68,7 +68,11 @@ def parted_lines(
     if lines := _lines(result, after, before, step, anywhere=anywhere):
         yield lines
     across = _step(result, source, result.layout.minor_to_major[0], axes)
-    if after.mixed and across and (whole := _whole_rows(result, after, before, (step, across))):
+    if (
+        after.mixed
+        and across
+        and (whole := _whole_rows(result, source, (after, before), (step, across)))
+    ):
         yield whole
     if outside and axes is not None and not (source.layout.tiles or result.layout.tiles):
         yield from _in_memory(source, result, axes)
@@ -177,20 +181,23 @@ def _in_memory(source: Shape, result: Shape, axes: Sequence[int]) -> Iterator[Li
         yield Lines(((length, result.num_elements() // length),), size_bytes, 2)
 
 
-def _whole_rows(shape: Shape, side: _Side, far: _Side, steps: tuple[_Step, _Step]) -> Lines | None:
+def _whole_rows(
+    shape: Shape, source: Shape, sides: tuple[_Side, _Side], steps: tuple[_Step, _Step]
+) -> Lines | None:
     """Return lines of all elements of the rows that tiles put side by side, column by column.
 
-    steps: from row to row, and from column to column. The last row of a column and the first of the
-    next are neighbours as well. In the source a step to another row is one to another partition, or
-    by whole rows of a partition, so that no column makes one place of it. Only as pairs: farther
-    apart some elements may be as far apart as they were.
+    sides: of the shape, and of the source. steps: from row to row, and from column to column. The
+    last row of a column and the first of the next are neighbours as well. In the source a step to
+    another row is one to another partition, or by whole rows of a partition, so that no column
+    makes one place of it. `_reach_of_rows` says how far apart elements may be.
     """
+    (side, far), (down, across) = sides, steps
     minor, size_bytes = shape.layout.minor_to_major[0], data_type(shape.element_type).size_bytes
-    down, across = steps
-    bent = across.dim == far.dim and across.steps > 1
+    deep, wide = side.run, side.pitch // side.run
+    reach = _reach_of_rows(source, far, across, deep, wide)
+    bent = across.dim == far.dim and across.steps > 1 and reach is None
     if far.mixed or down.dim == far.dim or bent or size_bytes > PSUM_WORD_BYTES:
         return None
-    deep, wide = side.run, side.pitch // side.run
     if down.within % deep and down.within < shape.dims[side.dim]:
         return None
     cuts = {shape.dims[minor]}
@@ -200,4 +207,19 @@ def _whole_rows(shape: Shape, side: _Side, far: _Side, steps: tuple[_Step, _Step
     rows = math.prod(n for axis, n in enumerate(shape.dims) if axis not in (minor, side.dim))
     many = rows * (shape.dims[side.dim] // deep)
     lengths = tuple((n, count * many) for n, count in sorted(counted.items()) if n > 1)
-    return Lines(lengths, size_bytes, 2) if lengths and many else None
+    return Lines(lengths, size_bytes, reach or 2) if lengths and many else None
+
+
+def _reach_of_rows(source: Shape, far: _Side, across: _Step, deep: int, wide: int) -> int | None:
+    """Return how far apart in a line of `_whole_rows` no two elements were; None: not known.
+
+    n columns on in a row are deep * n places, and steps * n in a row of the source that no tile
+    breaks. Other rows of the source are in other partitions or by rows farther on, which is more if
+    a row has more places than both together.
+    """
+    whole = across.steps == 1 and across.within == source.dims[far.dim] and far.run % wide == 0
+    if across.dim != far.dim or across.steps == deep or (source.layout.tiles and not whole):
+        return None
+    width = far.pitch if source.layout.tiles else source.dims[far.dim]
+    fits = [n for n in GROUPS if width > n + across.steps * (n // deep + 1)]
+    return max(fits, default=None)
