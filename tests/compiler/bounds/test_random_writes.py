@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+import numpy as np
 import pytest
+
+from compiler.bounds.test_own_writes import kept
 
 CELLS, SOURCE = 96, 48
 JUNK = -1
@@ -94,3 +97,73 @@ def test_a_descriptor_of_one_element_gives_it_two_neighbours() -> None:
     memory = Memory()
     memory.run(8, 20, 1)
     assert [line for line in lines_of(memory.cells, 2) if len(line) > 1] == [[21, 20, 19]]
+
+
+def saved(memory: Memory, here: int, there: int) -> tuple[int, int]:
+    """Return how many elements of two bytes need writes of their own, and what they had instead.
+
+    They come from cells before `here` to cells from `there` on, twice what the lemma counts for
+    them (`systolic.compiler.bounds.own_writes`).
+    """
+    first = {memory.cells[n]: n for n in reversed(range(there, len(memory.cells)))}
+    pairs = [(element, place) for element, place in first.items() if 0 <= element < here]
+    places = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    alone = [pairs[n] for n in kept(2 * places[0], 2 * places[1], 2)]
+    by_queues = sum(not memory.written[place] for _, place in alone)
+    return len(alone), 2 * memory.writes + memory.moved + by_queues + 4 * memory.descriptors
+
+
+@pytest.mark.parametrize("seed", range(1000))
+def test_no_program_saves_more_writes_than_half_of_what_descriptors_move(seed: int) -> None:
+    elements, counted = saved(drawn(Random(seed), 12), SOURCE, SOURCE)
+    assert 2 * elements <= counted
+
+
+def test_rows_that_are_interleaved_save_a_quarter_of_the_writes() -> None:
+    """Of two rows of 20 that lie side by side: 30 writes, and a descriptor of 19 elements."""
+    memory = Memory()
+    for n in range(0, 20, 2):
+        memory.word(2 * n, 48 + n, 2)
+    memory.run(49, 68, 19)
+    for n in range(1, 20, 2):
+        memory.word(2 * n, 48 + n, 1)
+        memory.word(2 * n + 1, 68 + n, 1)
+    assert memory.cells[48:88] == [*range(0, 40, 2), *range(1, 40, 2)]
+    assert (memory.writes, memory.moved, memory.descriptors) == (30, 19, 1)
+    elements, counted = saved(memory, 40, 48)
+    assert elements == 40
+    assert counted - 3 == 2 * elements  # but for the ends of the descriptor it could be no less
+
+
+def test_rows_that_follow_one_another_save_nearly_a_third() -> None:
+    """Each third element comes in a word with that of the next row, to which the row is copied.
+
+    A word lies at an even cell, so half of them come before the row is copied to its place, an odd
+    number of cells on, and half behind that. The first row has each third element alone at first.
+    """
+    rows, wide = 10, 12
+    size, end = rows * wide, 6 * rows * wide
+    memory = Memory([*range(size)] + [JUNK] * (end - size), [False] * end)
+    memory.run(0, size + 1, size)  # an odd number of cells on: words from there begin within others
+    for n in range(0, wide, 3):
+        memory.word(n * rows, 2 * size + 2 + n, 1)
+    for row in range(rows):
+        before = 2 * size + 2 + 2 * row * (wide + 2)
+        place = before + wide + 3
+        with_next = [] if row == rows - 1 else [*range((row + 1) % 3, wide, 3)]
+        for start in (before, place):
+            for n in with_next:
+                if (start + n) % 2 == 0:
+                    here = n * rows + row
+                    memory.word(here + here % 2 * (size + 1), start + n, 2)
+            if start == before:
+                memory.run(before, place, wide + 1)
+        if row < rows - 1:
+            memory.run(place + 1, place + wide + 1, wide)
+        for n in range(wide):
+            if memory.cells[place + n] != n * rows + row:
+                memory.word(n * rows + row, place + n, 1)
+        assert memory.cells[place : place + wide] == [*range(row, size, rows)]
+    assert memory.writes == 4 + 9 * (4 + 4) + 8
+    elements, counted = saved(memory, size, 2 * size)
+    assert 2 * elements <= counted

@@ -7,7 +7,8 @@ import pytest
 
 from support.chips import ideal_chip
 from systolic.config import load_chip
-from systolic.hw.formulas.parts import Lines, parted_bound
+from systolic.hw.formulas.parts import Lines, parted_bound, shared_bound
+from systolic.hw.formulas.timing import largest
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Program
 from systolic.machine import Image, simulate
 from systolic.shipped import CHIPS
@@ -69,6 +70,32 @@ def test_all_queues_share_the_buses_of_dram() -> None:
 def test_what_is_left_of_a_line_counts_as_well() -> None:
     """Of 63 units 62 * 15 / 16 are written, 8 in a cycle; 49 if only seven groups of 8 counted."""
     assert parted_bound(chip(), Lines(((63, 1),), 4, 16), outside=False).cycles == 8 + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "cycles"),
+    [
+        # 256 writes in a cycle, over in the next; from 600 on 544 bytes, a quarter of which count.
+        # All but one of 64 elements are brought by engines as well: (2^20 + 2^20 * 63 / 64) / 2.
+        ("patent_128x64", 600 + (2**20 * 127 // 128 - 599 * 256) // (256 + 136)),
+        # 1.2 cycles of DMA, each of 256 bytes and four descriptors of 2 + 7 / 2; all but an eighth
+        # of 16,384 * 63 neighbours are brought by engines as well, but for what descriptors save.
+        (
+            "ddr4_2400_128x128",
+            600 + ((2**20 + 16384 * 63 * 7 // 8) // 2 - 599 * 256) / (256 + 1.2 * (64 + 22)),
+        ),
+    ],
+)
+def test_shared_words_by_hand(name: str, cycles: float) -> None:
+    """2^20 elements in lines of 64."""
+    lines = Lines(((64, 16384),), 2, 64)
+    found = largest([*shared_bound(load_chip(CHIPS / f"{name}.toml"), lines, 2**20)])
+    assert cycles <= found.cycles <= cycles + 3
+
+
+def test_where_dma_turns_elements_they_share_words_otherwise() -> None:
+    neuroncore = load_chip(CHIPS / "neuroncore_v3.toml")
+    assert not [*shared_bound(neuroncore, Lines(((64, 16),), 2, 64), 1024)]
 
 
 def test_from_dram_an_engine_waits_for_a_copy_and_another_one_for_it() -> None:

@@ -39,7 +39,7 @@ from systolic.hw.formulas.moves import (
     gapped_bound,
     passed_bound,
 )
-from systolic.hw.formulas.parts import parted_bound
+from systolic.hw.formulas.parts import PAIRED_BYTES, parted_bound, shared_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
 from systolic.hw.units import EngineName
@@ -152,10 +152,13 @@ def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Itera
         return
     before, after = carrier_shape(source), carrier_shape(result)
     outside = homes[1] == "dram"
+    alone = not outside and moves_alone(before, after, axes, chip)
+    size_bytes = data_type(after.element_type).size_bytes
     for lines in parted_lines(before, after, axes, chip, outside=outside):
         yield parted_bound(chip, lines, outside=outside)
-    if not outside and moves_alone(before, after, axes, chip):
-        size_bytes = data_type(after.element_type).size_bytes
+        if alone and size_bytes == lines.unit_bytes == PAIRED_BYTES:
+            yield from shared_bound(chip, lines, after.num_elements())
+    if alone:
         yield copied_bound(chip, after.num_elements(), size_bytes, alone=True)  # in any lane
 
 

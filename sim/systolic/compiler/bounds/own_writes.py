@@ -17,9 +17,36 @@ element brings it in a half, or in a word of the result, whose other three have 
 
 So all these writes are different ones, if neighbours in the source do not differ in r modulo a
 word, nor elements of a word of the result in s. That is so if s and r count the places in a word by
-different digits of the index. A write may change the type of a word on the way, or pass it through
-the array: it brings the same elements. Not here: what DMA brings, which may begin anywhere
-(`systolic.hw.formulas.moves.copied_bound`), and programs that calculate one word out of several.
+different digits of the index.
+
+*Two bytes, with DMA.* Let W be the writes of engines, K the descriptors, and M the elements that
+they move, an element again each time. Call x *moved* if a descriptor brings it, on its way from its
+place to that in the result, and count, of each element that an engine brings, one write:
+
+* If some write brings no other element on its way, that one, as a whole.
+* Else, if x is not moved, its last write, as a whole. It fills a word of the result, and counts for
+  no other element that is not moved: that would be in the same word, with an odd d.
+* Else a half of one of its writes, of one that counts for no other as a whole, if there is any.
+
+Let the third rule find none for y. Its last write brings some x to its place in the result, where x
+stays. If y stayed as well, both were parts of one word of the result, and so of no word of the
+source; then some write brought one of them into a word with the other, and not alone, so a
+descriptor that ends between both: of such y there are 2 K. Else a descriptor moves y on, and copies
+x as well, which is not moved, unless it begins or ends between both: again 2 K. So of U such y, all
+but 4 K come with an element that M counts and that is not on its way. Of n elements let E be those
+that only descriptors bring, and m be moved. Then W >= n - m + (m - E - U) / 2 and M >= m + U - 4 K,
+so
+
+    n <= W + M / 2 + E / 2 + 2 K
+
+A program that interleaves rows reaches it: every second element of two rows comes in a word with
+one of the other row, a descriptor copies the row of words to the place of the other row, and an
+engine writes the rest: of n elements W = 3 n / 4, M = n / 2.
+
+A write may change the type of a word on the way, or pass it through the array: it brings the same
+elements. Not here: times (`systolic.hw.formulas.moves.copied_bound`,
+`systolic.hw.formulas.parts.shared_bound`), and programs that calculate one word out of several or
+take elements apart.
 """
 
 from __future__ import annotations

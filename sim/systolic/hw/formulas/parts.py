@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from systolic.hw.datatypes import PSUM_WORD_BYTES
 from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, word_rates
 from systolic.hw.formulas.products import descriptor_of_element_cycles
 from systolic.hw.formulas.ticks import UnitRate, least_end
@@ -23,6 +24,9 @@ from systolic.hw.spec import Chip
 
 GROUPS = (2, 3, 4, 8, 16, 32, 64)
 """The sizes of groups for which a bound is worked out; any other would do as well."""
+
+PAIRED_BYTES = 2
+"""The bytes of elements of which two share a word that engines write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,51 @@ def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
             ):
                 found.append(_ended(chip, amount, _writes(chip, lines, ends, outside=outside)))
     return largest(found)
+
+
+def shared_bound(chip: Chip, lines: Lines, elements: int) -> Iterator[Bound]:
+    """Yield the least times of elements of two bytes that share words; none if DMA turns some.
+
+    By `systolic.compiler.bounds.own_writes`
+
+        elements <= writes of engines + bytes that DMA moves / 4
+                    + elements that DMA alone moves / 2 + 2 * descriptors
+
+    and `parted_bound` says how many DMA alone moves: all but groups * (g - 1), and 2 * (g - 1) more
+    for each descriptor, or all but neighbours * (g - 1) / g, and g - 1 more.
+    """
+    if chip.dma.transposes is not None or chip.result_buffer.dma_readable:
+        return
+    for size in GROUPS:
+        if size <= lines.reach:
+            for others, ends in (
+                (lines.groups(size) * (size - 1), 2 * (size - 1)),
+                (lines.neighbours * (size - 1) // size, size - 1),
+            ):
+                moved = _moved_in_words(chip, 2 + Fraction(ends, 2))
+                yield _ended(chip, (elements + others) // 2, iter([*_word_writes(chip), moved]))
+
+
+def _word_writes(chip: Chip) -> Iterator[UnitRate]:
+    """Yield the writes of engines, in any lane."""
+    for unit, engine in copiers(chip, "state_buffer").items():
+        words, _ = word_rates(engine, chip.port_width_bytes)
+        behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1
+        yield UnitRate(chip.period(unit), chip.state_buffer.partitions * words, behind)
+
+
+def _moved_in_words(chip: Chip, ends: Fraction) -> UnitRate:
+    """Return what DMA does of a sum in which four bytes count one, and a descriptor `ends`.
+
+    A queue that fetches a descriptor before its bytes move does one or the other in a cycle.
+    """
+    dma = chip.dma
+    moving = Fraction(dma.engine_count * dma.bytes_per_cycle, PSUM_WORD_BYTES)
+    rate = moving + _descriptors(chip) * ends
+    by_turns = dma.descriptor_cost == "sum" and not dma.is_spread and dma.most_beside == 1
+    if by_turns and dma.descriptor_cycles and chip.dram.organisation is None:
+        rate = max(moving, dma.queues * ends / dma.descriptor_cycles)
+    return UnitRate(chip.period("dma"), rate, serial_cycles(dma) + dma.latency_cycles + 1)
 
 
 def _ended(chip: Chip, amount: int, ways: Iterator[UnitRate]) -> Bound:
