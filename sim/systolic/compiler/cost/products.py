@@ -35,6 +35,16 @@ def product_cost(
     return math.prod(batch) * array_cycles(chip, (P, Q, K), dtype, _chunks(chip, Q))
 
 
+def products_in_turn_cost(
+    chip: Chip, mapping: Mapping, batch: Sequence[int], sizes: tuple[int, int, int], dtype: str
+) -> int:
+    """Return what `product_cost` does, if only the last matrix's sums are waited for."""
+    M, _, N = sizes
+    wide, matrices = min(N if mapping == "rhs" else M, chip.pe_array.cols), math.prod(batch)
+    each = product_cost(chip, mapping, (), sizes, dtype)
+    return matrices * each - (matrices - 1) * (wide + result_cycles(chip, wide))
+
+
 def strand_products_cost(
     chip: Chip,
     mapping: Mapping,

@@ -102,6 +102,8 @@ class ChangeOfView:
     ports: for each piece the number of the port at which engines copy one after another, while
     other moves are made at other ports (none: engines need not wait for one another). in_part:
     other nodes make the rest of the target. shared: other engines are idle, and copy a part of it.
+    part: 1: of the first matrices of a batch, which are worked on while others are moved; 2: of
+    those others (0: of all matrices).
     """
 
     source: Seen
@@ -112,6 +114,7 @@ class ChangeOfView:
     ports: tuple[int, ...] = ()
     in_part: bool = False
     shared: bool = False
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)

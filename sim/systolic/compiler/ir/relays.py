@@ -117,8 +117,8 @@ def relay_ends(
     groups = dimension_groups(source.dims, result.dims, permutation)
     if permutation is not None:
         groups = sorted(groups)
-    here = [places_along(source, group[0]) for group in groups]
-    there = [places_along(result, group[1]) for group in groups]
+    here = _from_first([places_along(source, group[0]) for group in groups])
+    there = _from_first([places_along(result, group[1]) for group in groups])
     digits: list[RelayDigit] = []
     for number, (before, after) in enumerate(zip(here, there, strict=True)):
         found = _digits(number, before, after)
@@ -132,6 +132,11 @@ def relay_ends(
         RelayPlaces(tuple(there), result.rows, result.columns),
         tuple(digits),
     )
+
+
+def _from_first(lines: Sequence[Integers]) -> list[Integers]:
+    """Return lines of places of which only the first one begins with the first element's place."""
+    return [line if not number else line - line[0] for number, line in enumerate(lines)]
 
 
 def _digits(group: int, before: Integers, after: Integers) -> list[RelayDigit] | None:

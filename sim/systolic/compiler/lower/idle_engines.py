@@ -3,7 +3,8 @@
 An operand of a product that goes from lanes to lanes is moved before the product begins, and the
 engine that will take sums out is idle until then. So all engines share such a move, as they do if
 nothing else is to be done. But if the array turns another operand meanwhile, that engine takes the
-turned elements out; then another engine makes the move, if the turns take long enough.
+turned elements out; then another engine makes the move, if the turns take long enough. So it does
+if the product has begun with other matrices meanwhile.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def with_idle_engines(layers: Layers, chip: Chip, options: Options) -> Layers:
         )
         change = nodes[number].change
         assert change is not None
-        if beside < SHARED * moved:
+        if change.part == 1 or (not change.part and beside < SHARED * moved):
             change = replace(change, shared=True)
         else:
             others = [name for name in engines if name != drain_engine(chip, options)]

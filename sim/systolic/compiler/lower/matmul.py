@@ -13,14 +13,24 @@ from dataclasses import dataclass
 
 from systolic.compiler.cost.batches import Beside
 from systolic.compiler.cost.dma import inside_cycles
-from systolic.compiler.cost.products import Mapping, product_cost, strand_products_cost
+from systolic.compiler.cost.products import (
+    Mapping,
+    product_cost,
+    products_in_turn_cost,
+    strand_products_cost,
+)
 from systolic.compiler.cost.turns import strands_cost, turn_cost
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
-from systolic.compiler.lower.product_places import move_instead_of_turning, place_for_product
+from systolic.compiler.lower.product_parts import bring_operands
+from systolic.compiler.lower.product_places import (
+    MovedOperand,
+    move_instead_of_turning,
+    place_for_product,
+)
 from systolic.compiler.lower.product_results import made_at_home, may_be_made_at_home
 from systolic.compiler.lower.product_strands import made_in_strands, strands_of_result
 from systolic.compiler.lower.views import physical, swap
@@ -51,11 +61,18 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     sizes = _product_axes(builder, op)
     mapping, cycles = _mapping(builder, op, sizes)
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
+    moved = list[MovedOperand]()
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
         bring_without_gaps(builder, name, axes, cycles)
-        move_instead_of_turning(builder, name, axes)
-        builder.batches.place(name, axes)
-        place_for_product(builder, name, axes)
+        found = move_instead_of_turning(builder, name, axes)
+        if found is None:
+            builder.batches.place(name, axes)
+            found = place_for_product(builder, name, axes)
+        moved += [] if found is None else [found]
+    in_turn = None
+    if strands_of_result(builder, op.output, out) is None:
+        in_turn = _in_turn_cost(builder, op, sizes, mapping)
+    bring_operands(builder, op.output, moved, in_turn)
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
     folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
     rows = folded.choose(cycles, _stored_bytes(builder, op.output))
@@ -67,6 +84,16 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     result = _result(builder, op, out, of_out)
     builder.node("multiply", operands, result, fold=rows.fold)
     builder.batches.store(op.output)
+
+
+def _in_turn_cost(
+    builder: LayerBuilder, op: Operation, axes: _ProductAxes, mapping: Mapping
+) -> int:
+    """Return about how many cycles the array takes for the products of all matrices."""
+    left, shape = builder.graph.shape(op.inputs[0]), builder.graph.shape(op.output)
+    *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
+    sizes = M, left.dims[-1], N
+    return products_in_turn_cost(builder.chip, mapping, batch, sizes, left.element_type)
 
 
 def _beside(

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from itertools import pairwise, product
+from itertools import product
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_places import ChipPlaces, row_groups
@@ -24,11 +24,7 @@ from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.digit_moves import (
     DigitMove,
     DigitPlanner,
-    emit_pieces,
-    holder_of_places,
     in_rows,
-    matrices_at_places,
-    matrix_of_places,
     places_at_home,
     views_at_home,
 )
@@ -39,7 +35,6 @@ from systolic.compiler.lower.relays import (
     RelayPlanner,
     columns_between,
     in_all_lanes,
-    lanes_between,
     relay_choices,
 )
 from systolic.compiler.lower.room import bytes_at_home
@@ -58,7 +53,7 @@ estimate.
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class OperandWay:
     """How an operand comes to its rows: legs of a relay, and then a move from there.
 
     move: none if the legs lead to the rows. cycles: about how many of the array's all takes.
@@ -71,56 +66,76 @@ class _Way:
     cycles: int
 
 
-def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
-    """Bring an operand in tiles on the chip to rows in which a product reaches its matrices.
+@dataclass(frozen=True, slots=True)
+class MovedOperand:
+    """A tensor that a product takes as the matrices `axes`, and how it comes to their rows.
 
-    axes: the view [batch..., K, columns] that the product takes. Nothing is done unless that is
-    cheaper than to change the view of all matrices.
+    turned: about how many of the array's cycles it takes to turn it instead (None: it is moved).
+    """
+
+    tensor: str
+    axes: Axes
+    way: OperandWay
+    turned: int | None = None
+
+    @property
+    def is_sooner_moved(self) -> bool:
+        """Whether to move it all at once takes less time than to turn it."""
+        return self.turned is None or self.way.cycles * FEWER <= self.turned
+
+
+def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> MovedOperand | None:
+    """Return how an operand in tiles on the chip comes to rows in which a product reaches it.
+
+    axes: the view [batch..., K, columns] that the product takes. None unless that is cheaper than
+    to change the view of all matrices.
     """
     if not _may_be_placed(builder, tensor, axes):
-        return
+        return None
     home, p = builder.graph.tensor(tensor), block_rows(builder.chip)
-    *batch, rows, cols = axes
-    view = rows, tuple(axis for group in (*batch, cols) for axis in group)
+    view = rows_side_by_side(axes)
     plain = home.shape.with_layout(Layout(home.shape.layout.minor_to_major))
     if home.shape in [in_unbroken_rows(plain, v, p) for v in home_views(plain)]:
-        return  # so the compiler's own choice is printed, which must give the same run again
-    ways = _Ways(
+        return None  # so the compiler's own choice is printed, which must give the same run again
+    ways = OperandWays(
         builder,
         tuple(places_at_home(builder.chip, home)),
         tuple(in_rows(builder.chip, plain, [view])),
     )
     way = ways.cheapest(tensor, _usual_cycles(builder, tensor, axes))
-    if way is not None:
-        _emit(builder, tensor, axes, view, way)
+    return None if way is None else MovedOperand(tensor, axes, way)
 
 
-def move_instead_of_turning(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
-    """Move an operand in unbroken rows on the chip to rows in which a product reaches its matrices.
+def move_instead_of_turning(builder: LayerBuilder, tensor: str, axes: Axes) -> MovedOperand | None:
+    """Return how an operand in unbroken rows on the chip moves to rows in reach of a product.
 
-    axes: as above. Nothing is done unless the array would turn the operand, and engines move it in
-    less time. The rows may be those that the compiler chooses or prints, or others that tiles say.
+    axes: as above. None unless the array would turn the operand otherwise. The rows may be those
+    that the compiler chooses or prints, or others that tiles say.
     """
     home, p = builder.graph.tensor(tensor), block_rows(builder.chip)
     if not _is_alone(builder, tensor, axes) or home.byte is not None:
-        return
-    *batch, rows, cols = axes
-    view = rows, tuple(axis for group in (*batch, cols) for axis in group)
+        return None
+    rows, view = axes[-2], rows_side_by_side(axes)
     plain = home.shape.with_layout(Layout(home.shape.layout.minor_to_major))
     free = not home.shape.layout.tiles
     views = [v for v in row_groups(plain) if free or in_unbroken_rows(plain, v, p) == home.shape]
     if not views:
-        return
+        return None
     if builder.batches.may_lie_for(tensor, axes) or not builder.can_turn(plain.element_type):
-        return
+        return None
     turned = builder.cost_of_turning(plain, axes)
     if whole_banks(builder.chip) or turned <= LEAST_CYCLES or not _has_room(builder, tensor, rows):
-        return
+        return None
     ends = (in_rows(builder.chip, plain, some) for some in (views, [view]))
-    ways = _Ways(builder, *map(tuple, ends))
+    ways = OperandWays(builder, *map(tuple, ends))
     found = min(ways.relayed(tensor, turned), key=lambda way: way.cycles, default=None)
-    if found is not None and found.cycles * FEWER <= turned:
-        _emit(builder, tensor, axes, view, found)
+    return None if found is None else MovedOperand(tensor, axes, found, turned)
+
+
+def rows_side_by_side(axes: Axes) -> Axes:
+    """Return the view of all matrices [batch..., rows, columns] side by side in their rows."""
+    *batch, rows, cols = axes
+    return rows, tuple(axis for group in (*batch, cols) for axis in group)
 
 
 def _has_room(builder: LayerBuilder, tensor: str, rows: Sequence[int]) -> bool:
@@ -158,21 +173,21 @@ def _usual_cycles(builder: LayerBuilder, tensor: str, axes: Axes) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ways:
+class OperandWays:
     """The ways of an operand from places at home to rows in reach of a product."""
 
     builder: LayerBuilder
     starts: Sequence[ChipPlaces]
     stops: Sequence[ChipPlaces]
 
-    def cheapest(self, tensor: str, usual: float) -> _Way | None:
+    def cheapest(self, tensor: str, usual: float) -> OperandWay | None:
         """Return the way of the least estimate; None if the usual one is as good."""
         planner = DigitPlanner(self.builder.chip, self.builder.options)
         axes = range(len(self.builder.graph.shape(tensor).dims))
         direct = planner.cheapest(self.starts, self.stops, axes)
-        best: _Way | None = None
+        best: OperandWay | None = None
         if direct is not None and direct.is_cheaper(usual):
-            best = _Way(direct.places[0], direct.places[-1], (), direct, direct.cycles)
+            best = OperandWay(direct.places[0], direct.places[-1], (), direct, direct.cycles)
         least = best.cycles if best else usual
         if least <= LEAST_CYCLES or least < NEAR * in_all_lanes(self.builder, tensor):
             return best
@@ -180,7 +195,7 @@ class _Ways:
         found = min(ways, key=lambda way: way.cycles, default=None)
         return best if found is None or found.cycles * FEWER > least else found
 
-    def _spread(self, planner: DigitPlanner, tensor: str) -> Iterator[_Way]:
+    def _spread(self, planner: DigitPlanner, tensor: str) -> Iterator[OperandWay]:
         """Yield ways that spread an operand first: the runs of its home go to other partitions."""
         builder, shape = self.builder, self.builder.graph.shape(tensor)
         relays = RelayPlanner(builder.chip, builder.options, shape.element_type)
@@ -200,7 +215,7 @@ class _Ways:
                 whole = replace(move, places=(start, *move.places))
                 if found is not None and planner.has_room(whole):
                     cycles = move.cycles + -(-found[1] // period)
-                    yield _Way(start, stop, found[0], move, cycles)
+                    yield OperandWay(start, stop, found[0], move, cycles)
 
     def _spread_paths(self, ends: RelayEnds) -> Sequence[RelayPath]:
         """Return where an operand may lie between, in the order in which its home has it."""
@@ -216,7 +231,7 @@ class _Ways:
         places = ChipPlaces(stop.shape, between.offsets, between.rows, between.columns)
         return planner.move(places, stop, range(stop.rank))
 
-    def relayed(self, tensor: str, others: float) -> Iterator[_Way]:
+    def relayed(self, tensor: str, others: float) -> Iterator[OperandWay]:
         """Yield ways as a relay; others: about how many cycles another way takes."""
         builder, shape = self.builder, self.builder.graph.shape(tensor)
         if whole_banks(builder.chip):
@@ -224,31 +239,5 @@ class _Ways:
         relays = RelayPlanner(builder.chip, builder.options, shape.element_type)
         places = [(start, stop) for start in self.starts for stop in self.stops]
         for planned in (relays.relays, relays.in_rounds):
-            for relay in planned(places, range(shape.rank), others):
-                yield _Way(relay.source, relay.result, relay.legs, None, relay.cycles)
-
-
-def _emit(builder: LayerBuilder, tensor: str, axes: Axes, view: Axes, way: _Way) -> None:
-    """Place an operand, and add the legs and the move to its rows."""
-    count = len(way.legs)
-    ways = [f"as a relay of {count} leg{'s' if count > 1 else ''}"] if count else []
-    ways += ["from place to place"] if way.move else []
-    builder.choose(
-        f"{tensor} goes {' and '.join(ways)} on the chip, to rows in reach of a product (about "
-        f"{way.cycles} cycles)"
-    )
-    dtype = way.source.shape.element_type
-    held = [holder_of_places(builder, tensor, way.source, "state_buffer")]
-    last = builder.add(replace(matrix_of_places(builder, tensor, way.rows), axes=view))
-    between = way.legs if way.move else way.legs[:-1]
-    held += [lanes_between(builder, tensor, dtype, leg.target) for leg in between]
-    held += [last] if way.move is None else []
-    for (source, result), leg in zip(pairwise(held), way.legs, strict=True):
-        builder.node("move", (source,), result, leg)
-    if way.move is not None:
-        emit_pieces(builder, held[-1], last, way.move.moves[0])
-    if builder.size(tensor, axes[-2]) <= block_rows(builder.chip):
-        builder.batches.lies_within(tensor, axes, last)
-        return
-    matrices = matrices_at_places(builder, last, way.rows, axes)
-    builder.batches.lies_as(tensor, axes, matrices)
+            for relay in planned(places, range(self.starts[0].rank), others):
+                yield OperandWay(relay.source, relay.result, relay.legs, None, relay.cycles)

@@ -110,8 +110,8 @@ class BanksByRole:
         free = [bank for bank in ranges if bank.first // self._bank_bytes not in taken]
         return replace(wish, ranges=tuple(free)) if free else wish
 
-    def across(self, matrix: str, wish: Wish, size: int) -> Wish:
-        """Return a wish for so many bytes of a matrix of which half lie before the end of a bank.
+    def across(self, matrix: str, wish: Wish, size: int, before: int) -> Wish:
+        """Return a wish for so many bytes of a matrix, `before` of which lie before a bank's end.
 
         If no such bytes are free, the wish stays as it is. Both banks are rather those of the
         matrix's role. Beside matrices whose banks are given, from the first on, these lie in the
@@ -124,7 +124,7 @@ class BanksByRole:
             ends = ends[::-1] if matrix in self._written else [*ends[-2::-1], ends[-1]]
         else:
             ends.sort(key=lambda end: end // self._bank_bytes not in own)
-        first = (end - size // 2 // ALIGNMENT * ALIGNMENT for end in ends)
+        first = (end - before // ALIGNMENT * ALIGNMENT for end in ends)
         halves = [
             Interval(start, start + size) for start in first if 0 <= start <= self._bytes - size
         ]
@@ -185,7 +185,8 @@ def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
     """Return, for what products stream, the matrices with which engines take their sums out.
 
     And for what products of images make, if engines go over it, what is read meanwhile: these
-    matrices, and what is streamed.
+    matrices, and what is streamed. What products make, and what other moves make meanwhile, keep
+    out of one another's banks.
     """
     matrices = {matrix.name: matrix for matrix in layers.matrices}
     found: dict[str, tuple[str, ...]] = {}
@@ -198,7 +199,20 @@ def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
             made = matrices[node.output]
             if made.name in gone_over and made.block is not None and made.window is None:
                 found[made.name] = tuple(sorted({*read, streamed} - {made.name}))
+    made_late = _made_late(layers)
+    products = {matrices[n.output].holder for n in layers.nodes if n.kind == "multiply"}
+    found |= {name: tuple(sorted(products)) for name in made_late}
+    found |= {name: tuple(sorted(made_late)) for name in products if made_late}
     return {name: read for name, read in found.items() if read}
+
+
+def _made_late(layers: Layers) -> set[str]:
+    """Return the matrices between the legs of moves that are made while a product goes on."""
+    return {
+        node.output
+        for node in layers.nodes
+        if node.change is not None and node.change.part == 2 and not node.change.in_part
+    }
 
 
 def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ring]:

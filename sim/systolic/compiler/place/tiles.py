@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import proxy
@@ -20,6 +20,7 @@ from systolic.compiler.ir.windows import PartWindow, WordWindow
 from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.halves import halves_of
+from systolic.compiler.place.move_parts import columns_of_first_parts, halves_of_first_parts
 from systolic.compiler.place.residency import Residency, Resident
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
@@ -54,6 +55,8 @@ class OnChip:
         self._waited = dict.fromkeys(
             (node.output for node in layers.nodes if node.kind == "multiply"), tiled.waited_columns
         )
+        self._waited |= columns_of_first_parts(layers)
+        self._halved = halves_of_first_parts(layers)
         self.banks = BanksByRole(layers, chip)
         columns = {name: blocks.block[1] for name, blocks in self._blocks.items()}
         self._halves = halves_of(layers, chip, columns)
@@ -194,12 +197,19 @@ class OnChip:
             return Wish("high", [Interval(min(clear, size), size)])
         wish, besides = self.banks.wish_of(tile.matrix), self.banks.besides(tile.matrix)
         if tile.matrix in self._across:
-            return self.banks.across(tile.matrix, wish, in_words(self.size_bytes(tile)))
+            return self._across_banks(tile.matrix, wish, self.size_bytes(tile))
         if not besides:
             return self._in_halves(tile, wish)
-        there = self.memory.resident.values()
-        taken = {bank for r in there if r.tile.matrix in besides for bank in self._banks_of(r)}
-        return self.banks.apart(tile.matrix, wish, taken)
+        return self.banks.apart(tile.matrix, wish, self._banks_of_all(besides))
+
+    def _across_banks(self, matrix: str, wish: Wish, size: int) -> Wish:
+        """Return a wish for so many bytes of a matrix across two banks.
+
+        Half of them lie in each, or half of those that engines share.
+        """
+        columns, element = self._halved.get(matrix), data_type(self.matrices[matrix].dtype)
+        before = in_words(size) // 2 if columns is None else columns * element.size_bytes
+        return self.banks.across(matrix, wish, in_words(size), before)
 
     def _in_halves(self, tile: MatrixTile, wish: Wish) -> Wish:
         """Return the wish for a tile in a graph of which queues share some tiles."""
@@ -209,6 +219,11 @@ class OnChip:
         halved = tile.matrix in self._halves.matrices
         found = self._halves.halved if halved else self._halves.within
         return found(wish, in_words(self.size_bytes(tile)), held)
+
+    def _banks_of_all(self, matrices: Collection[str]) -> set[int]:
+        """Return the banks in which tiles of matrices lie."""
+        there = self.memory.resident.values()
+        return {bank for r in there if r.tile.matrix in matrices for bank in self._banks_of(r)}
 
     def _banks_of(self, there: Resident) -> range:
         """Return the banks in which a tile lies."""
@@ -393,7 +408,7 @@ class OnChip:
         if wish is None:
             wish = self.banks.wish_of_all(matrix.name)
             if matrix.name in self._across:
-                wish = self.banks.across(matrix.name, wish, in_words(size))
+                wish = self._across_banks(matrix.name, wish, size)
         if matrix.byte is not None:
             wish = Wish("low", [Interval(matrix.byte, matrix.byte + in_words(size))], only=True)
         found = self.memory.fix(starts, size, wish, forever=matrix.keep)
