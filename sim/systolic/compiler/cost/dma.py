@@ -235,6 +235,19 @@ def queues_beside(chip: Chip, run: int) -> int:
     return max(1, min(most, dma.queues // 2))
 
 
+def queues_of_stores(chip: Chip, run: int) -> int:
+    """Return how many queues store tiles at once in runs of so many bytes, where copies are spread.
+
+    A queue waits for a descriptor of each run, so the descriptors of so many keep the engines busy.
+    Other tiles lie in other banks, so these queues need not take turns as those of one tile do.
+    """
+    dma, beside = chip.dma, queues_beside(chip, run)
+    if not dma.is_spread or dma.descriptor_cost != "max":
+        return beside
+    busy = dma.descriptor_cycles * dma.bytes_per_cycle // max(1, run)
+    return max(beside, min(dma.queues, busy))
+
+
 def beside_cycles(chip: Chip, run: int, rows: int) -> int:
     """Return what a round of descriptors takes where copies are spread, of a run of bytes each.
 

@@ -14,6 +14,7 @@ from systolic.compiler.cost.dma import (
     as_transpose,
     copy_time,
     queues_beside,
+    queues_of_stores,
     run_bytes,
     shares_help,
     transpose_time,
@@ -442,10 +443,11 @@ class CopyMaker:
     def _beside(
         self, tensor: DramTensor, block: Block, cols: Span, *, inwards: bool
     ) -> tuple[list[Span], int]:
-        """Return the shares of a tile's columns that queues move side by side, and how many may.
+        """Return the shares of a tile's columns that queues move side by side, and of how many.
 
         Where copies are spread, each share has all rows, and all engines. No run is cut, and no
-        tile that DMA transposes: its runs are those on the chip.
+        tile that DMA transposes: its runs are those on the chip. More queues store further tiles
+        meanwhile, if runs are short. Loads wait for one another: work wants the first tile first.
         """
         if not self._chip.dma.is_spread:
             return [cols], 1
@@ -458,7 +460,8 @@ class CopyMaker:
         beside = queues_beside(self._chip, run * size)
         share = -(-cols.count // (run * beside)) * run
         shares = spans(0, cols.count, share, share)
-        return [Span(cols.first + part.first, part.count) for part in shares], beside
+        queues = beside if inwards else queues_of_stores(self._chip, run * size)
+        return [Span(cols.first + part.first, part.count) for part in shares], queues
 
     def _tensor(
         self, place: str, axes: Axes, picked: tuple[int, ...] = ()
