@@ -37,7 +37,7 @@ from systolic.workload.options import Options
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""
 
-MOST_COMPARED = 1000
+MOST_COMPARED = 1500
 """The most instructions of a program that is planned a second time, with another way of a move."""
 
 NOTABLY = 1.05

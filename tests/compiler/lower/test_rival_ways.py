@@ -73,12 +73,20 @@ def test_a_second_way_far_from_the_best_is_none(monkeypatch: pytest.MonkeyPatch)
     assert lower_graph(graph, hardware, Options()).rival is None
 
 
-def test_the_shorter_schedule_of_two_ways_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = relayout(*HEADS)
-    result = systolic.run(graph, "ideal_128x128", values=False)
+IMAGES = "s32[4,256,14,14]{3,2,1,0:T(8,128)}", "s32[4,256,14,14]{0,2,1,3}"
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"), [("ideal_128x128", HEADS), ("lpddr5_6400_128x128", IMAGES)]
+)
+def test_the_shorter_schedule_of_two_ways_is_taken(
+    name: str, ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = relayout(*ends)
+    result = systolic.run(graph, name, values=False)
     assert any("but a longer schedule" in choice for choice in result.compiled.layers.choices)
     monkeypatch.setattr(pipeline, "MOST_COMPARED", 0)
-    other = systolic.run(graph, "ideal_128x128", values=False)
+    other = systolic.run(graph, name, values=False)
     assert result.cycles < 0.95 * other.cycles
 
 
@@ -89,9 +97,15 @@ def test_the_way_of_the_best_estimate_stays_if_its_schedule_is_as_short() -> Non
     assert not any("but a longer schedule" in choice for choice in layers.choices)
 
 
-def test_where_dram_has_rows_to_open_no_second_way_is_planned() -> None:
-    hardware = load_chip(CHIPS / "hbm3_128x128.toml")
-    assert lower_graph(relayout(*HEADS), hardware, Options()).rival is None
+def test_where_queues_have_one_burst_in_hand_no_second_way_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(moves, "NEARLY", 1e9)
+    found = {
+        name: lower_graph(relayout(*HEADS), load_chip(CHIPS / f"{name}.toml"), Options()).rival
+        for name in ("ddr4_128x128", "ddr4_2400_128x128")
+    }
+    assert [rival is not None for rival in found.values()] == [False, True]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -40,7 +40,8 @@ as long. Queues that bring more bytes wait for one another longer, which no esti
 NEARLY = 1.08
 """A second arrangement is planned as well if its estimate is at most so many times the best one:
 the schedules say more. Of 46 moves on shipped chips whose DRAM has no rows to open that gains four
-6 to 14 %, and nothing is lost. Twice as much would gain nothing more.
+6 to 14 %, and nothing is lost. Twice as much would gain nothing more. Of 38 on chips whose queues
+have several bursts in hand it gains one 19 %, and nothing is lost.
 """
 
 
@@ -198,10 +199,12 @@ def _choices_alone(
 ) -> list[Choice] | None:
     """Return the ways of parts beside which nothing goes on; of one part note the second best.
 
-    Not where DRAM has rows to open: there no estimate of a schedule knows what queues lose.
+    Not where a queue has one burst of DRAM in hand: there queues close one another's rows, which no
+    estimate of a schedule knows.
     """
     planner = Planner(builder.chip, builder.options, alone=True)
-    if len(parts) > 1 or builder.chip.dram.organisation is not None:
+    organisation = builder.chip.dram.organisation
+    if len(parts) > 1 or (organisation is not None and organisation.outstanding == 1):
         return _choices(builder, parts, planner)
     if output in builder.given_ways:
         return [builder.given_ways[output]]
