@@ -11,7 +11,7 @@ one another.
 
 The best plan divides the DMA queues between what comes and what goes. Where copies count for most,
 it is planned once more with stores that stand behind further loads, so that every queue can do both
-(`tile.late_stores`).
+(`tile.late_stores`), and a plan without products a third time, with stores behind twice as many.
 """
 
 from __future__ import annotations
@@ -76,6 +76,9 @@ less the array or the engines count.
 NOTABLY = 1.03
 """How many times less the estimate must be for queues to bring and store."""
 
+LATER = 1.035
+"""How many times less the estimate must be for stores to stand behind twice as many loads."""
+
 UNEVEN = 1.05
 """How much more than a fair part one queue must have to do where queues have one burst in hand.
 
@@ -111,14 +114,49 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
     divided = _rated(plan.room_bytes, plan.tiled, plan.scheduled, chip)
     if not _may_gain(divided, chip):
         return plan
-    tiled = with_late_stores(plan.tiled, layers, chip.dma.useful_queues)
+    other = _both_ways(plan, layers, chip, options)
+    return other if other and other.cycles * NOTABLY < divided.cycles else plan
+
+
+def _both_ways(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan | None:
+    """Return the plan of the same tiles whose queues bring and store; None if tiles must leave.
+
+    A store stands behind the loads of as many tiles as there are queues: of one tile for each. In a
+    move it stands behind those of twice as many if that is better.
+    """
+    queues = chip.dma.useful_queues
+    late = _storing_late(plan, layers, chip, options, queues)
+    if late is None or any(node.kind == "multiply" for node in layers.nodes):
+        return late
+    later = _storing_late(plan, layers, chip, options, 2 * queues)
+    if later is None or later.tiled == late.tiled:
+        return late
+    margin = 1 if _waits_for_latencies(late, chip) else LATER
+    return later if later.cycles * margin <= late.cycles else late
+
+
+def _storing_late(
+    plan: Plan, layers: Layers, chip: Chip, options: Options, late: int
+) -> Plan | None:
+    """Return the plan whose stores stand behind the loads of so many tiles; None if tiles leave."""
+    tiled = with_late_stores(plan.tiled, layers, late)
     try:
         scheduled = schedule(layers, tiled, chip, options, both_ways=True)
     except CompileError:
-        return plan
-    other = _rated(plan.room_bytes, tiled, scheduled, chip)
-    better = not scheduled.evictions and other.cycles * NOTABLY < divided.cycles
-    return other if better else plan
+        return None
+    return None if scheduled.evictions else _rated(plan.room_bytes, tiled, scheduled, chip)
+
+
+def _waits_for_latencies(plan: Plan, chip: Chip) -> bool:
+    """Return whether queues wait for latencies for more than half of the time of their copies.
+
+    Then a store between two loads keeps the second one, and all that waits for it, from beginning.
+    """
+    if chip.dma.outstanding > 1:
+        return False
+    copies = (draft.instruction for draft in plan.scheduled.drafts)
+    times = [time_of(chip, each) for each in copies if isinstance(each, DmaCopy)]
+    return sum(time.latency for time in times) > sum(time.moving for time in times)
 
 
 def _may_store_late(plan: Plan, layers: Layers, chip: Chip) -> bool:

@@ -73,11 +73,12 @@ def test_a_second_way_far_from_the_best_is_none(monkeypatch: pytest.MonkeyPatch)
     assert lower_graph(graph, hardware, Options()).rival is None
 
 
+STRIPES = "bf16[2,128,1280]{1,2,0:T(8,128)(2,1)}", "bf16[2,128,1280]"
 IMAGES = "s32[4,256,14,14]{3,2,1,0:T(8,128)}", "s32[4,256,14,14]{0,2,1,3}"
 
 
 @pytest.mark.parametrize(
-    ("name", "ends"), [("ideal_128x128", HEADS), ("lpddr5_6400_128x128", IMAGES)]
+    ("name", "ends"), [("neuroncore_v4", STRIPES), ("lpddr5_6400_128x128", IMAGES)]
 )
 def test_the_shorter_schedule_of_two_ways_is_taken(
     name: str, ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch

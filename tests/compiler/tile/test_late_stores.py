@@ -11,7 +11,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
-from systolic.compiler import compile_graph
+from systolic.compiler import compile_graph, plans
 from systolic.compiler.cost.arrangements import Estimate
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, TensorInDram
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
@@ -200,6 +200,33 @@ def test_moves_take_fewer_cycles_if_queues_bring_and_store(source, out, permutat
     builder.transpose(builder.tensor("x", source), out, permutation, name="y")
     result = systolic.run(builder.graph(), on, values=False)
     assert result.summary["bound"]["cycles"] <= result.cycles <= most
+
+
+@pytest.mark.parametrize(
+    ("source", "out", "permutation", "on", "shorter"),
+    [
+        ("f16[4,8,256,80]", "f16[4,256,80,8]", (0, 2, 3, 1), "hbm3_128x128", 0.9),
+        ("s8[2,16,197,197]", "s8[2,16,197,197]{2,0,3,1}", (0, 1, 2, 3), "ideal_128x128", 0.9),
+        ("bf16[4,32,56,56]{1,2,3,0:T(8,128)(2,1)}", "bf16[32,56,4,56]", (1, 2, 0, 3),
+         "lpddr5_6400_128x128", 1.0),
+    ],
+    ids=["queues wait for latencies", "by the estimate", "queues move most of the time"],
+)  # fmt: skip
+def test_stores_of_moves_stand_behind_twice_as_many_loads(
+    source, out, permutation, on, shorter, monkeypatch
+):
+    builder = GraphBuilder("dram")
+    builder.transpose(builder.tensor("x", source), out, permutation, name="y")
+    found = systolic.run(builder.graph(), on, values=False).cycles
+    best = plans._storing_late
+    monkeypatch.setattr(
+        plans,
+        "_storing_late",
+        lambda *given: best(*given[:4], min(given[4], given[2].dma.useful_queues)),
+    )
+    other = systolic.run(builder.graph(), on, values=False).cycles
+    assert found <= shorter * other
+    assert (found == other) is (shorter == 1)
 
 
 def estimate(**changes) -> int:
