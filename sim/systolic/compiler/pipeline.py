@@ -40,7 +40,7 @@ VERIFY = "SYSTOLIC_VERIFY"
 MOST_COMPARED = 1500
 """The most instructions of a program that is planned a second time, with another way of a move."""
 
-NOTABLY = 1.05
+NOTABLY = 1.04
 """How many times less the estimate of the second schedule must be."""
 
 

@@ -65,6 +65,18 @@ def test_the_channels_of_dram_count_if_addresses_do() -> None:
     assert alike[0] == alike[1]
 
 
+def test_one_direction_takes_no_longer_than_dram_has_to_do_for_both() -> None:
+    # 4 tiles: 32 runs of 1,024 bytes come, 4,096 of 8 bytes go. Two queues have each direction.
+    plan = Arrangement(Move.dense("s8", (4, 8, 1024), (0, 2, 1)), (0,), (1,), (2,))
+    chip = load_chip(CHIPS / "ddr4_2400_128x128.toml")
+    found = planner("ddr4_2400_128x128").by_array(plan, 0)
+    # A short run opens a row: four in 26 cycles, in 4 channels. A long one is 16 bursts of 4.
+    # Refresh takes 437 of 9,360 cycles, and each copy waits for 720 + 17.
+    busy = (4096 * 26 / 4 / 4 + 32 * 16 * 4 / 4) * 9360 / (9360 - 437)
+    assert found.outwards == round(2 * busy + 4 * 737) // 2 * chip.period("dma")
+    assert found.inwards < found.outwards // 3  # fewer runs, as if all queues moved such
+
+
 def test_both_directions_share_what_dram_passes() -> None:
     # 100 ticks in, 100 out, 10 of work in each of 10 tiles; DRAM passes all bytes in 180.
     given = Estimate(100, 100, 100, 10, 5)

@@ -20,7 +20,7 @@ from systolic.compiler.cost.dma import (
     transpose_cycles,
     transposes_type,
 )
-from systolic.compiler.cost.dram import Streams, burst_time, in_turn_cycles
+from systolic.compiler.cost.dram import Streams, burst_time, in_turn_cycles, scattered_cycles
 from systolic.compiler.cost.engines import (
     drain_engine,
     engine_cycles,
@@ -428,6 +428,8 @@ class Planner:
         shared, run_in, run_out = self.shared(plan), plan.run_in(cols_in), plan.run_out(cols_out)
         inwards = self._copies(plan, here, tiles * shared, run_in, plan.move.spaced)
         outwards = self._copies(plan, there, tiles * shared, run_out)
+        if tiles > 1:
+            inwards, outwards = self._within_both(plan, (here, inwards), (there, outwards))
         bytes_in = math.prod(here.sizes) * plan.move.spaced * size
         bytes_out = math.prod(sizes) * size
         run_in, run_out = run_in * plan.move.spaced * size, run_out * size
@@ -449,6 +451,28 @@ class Planner:
             all_queues,
             shared,
             bytes_pass * period,
+        )
+
+    def _within_both(self, plan: Arrangement, *directions: tuple[_Side, int]) -> tuple[int, ...]:
+        """Return the cycles of the queues' copies in each direction, no more than DRAM has for all.
+
+        Where queues have several bursts in hand, a run counts as if all queues moved such runs. If
+        those of the other direction are fewer or longer, that is more than DRAM has to do at all.
+        """
+        chip = self.chip
+        if chip.dram.organisation is None or self._waits_for_bursts():
+            return tuple(cycles for _, cycles in directions)
+        tiles, size = self.tiles(plan), data_type(plan.move.dtype).size_bytes
+        runs = plan.run_in(directions[0][0].cols), plan.run_out(directions[1][0].cols)
+        spaced = plan.move.spaced, 1
+        busy = sum(
+            math.prod(side.sizes) // run * scattered_cycles(chip, run * beside * size)
+            for (side, _), run, beside in zip(directions, runs, spaced, strict=True)
+        )
+        most = busy / chip.dma.queues * moving_queues(chip, tiles)
+        copies = tiles * self.shared(plan) * dma_latency_cycles(chip)
+        return tuple(
+            min(cycles, copies * side.accesses + round(most)) for side, cycles in directions
         )
 
     def _in_channels(self, plan: Arrangement, side: _Side, spaced: int = 1) -> int:
