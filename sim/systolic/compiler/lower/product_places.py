@@ -234,10 +234,11 @@ class OperandWays:
     def relayed(self, tensor: str, others: float) -> Iterator[OperandWay]:
         """Yield ways as a relay; others: about how many cycles another way takes."""
         builder, shape = self.builder, self.builder.graph.shape(tensor)
-        if whole_banks(builder.chip):
-            return
-        relays = RelayPlanner(builder.chip, builder.options, shape.element_type)
         places = [(start, stop) for start in self.starts for stop in self.stops]
+        if whole_banks(builder.chip) or not places:
+            return
+        axes = range(places[0][0].rank)  # less than the tensor's if the places are of a part of it
+        relays = RelayPlanner(builder.chip, builder.options, shape.element_type)
         for planned in (relays.relays, relays.in_rounds):
-            for relay in planned(places, range(self.starts[0].rank), others):
+            for relay in planned(places, axes, others):
                 yield OperandWay(relay.source, relay.result, relay.legs, None, relay.cycles)
