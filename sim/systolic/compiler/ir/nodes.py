@@ -113,6 +113,27 @@ class Matrix:
         """Return [batch..., rows, columns]."""
         return (*self.batch, self.rows, self.cols)
 
+    def anew(self, name: str) -> Matrix:
+        """Return a matrix like this one for a node to make: it lies nowhere yet."""
+        return replace(
+            self,
+            name=name,
+            source="node",
+            dram="",
+            keep=False,
+            width=None,
+            partition=0,
+            byte=None,
+            window=None,
+        )
+
+    def seen_in(self, window: AnyWindow, name: str) -> Matrix:
+        """Return a matrix like this one within the tiles of a window's holder, as the window says.
+
+        Where these tiles lie, and whether they are kept, is the holder's business.
+        """
+        return replace(self, name=name, window=window, keep=False, width=None, byte=None)
+
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
 

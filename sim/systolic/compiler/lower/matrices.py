@@ -193,20 +193,7 @@ class Matrices:
         """Return a matrix in such tiles: a copy, if it has others."""
         if matrix.block == block or matrix.shared:
             return matrix
-        name = self.new_name(matrix.tensor)
-        copy = replace(
-            matrix,
-            name=name,
-            source="node",
-            dram="",
-            keep=False,
-            block=block,
-            width=None,
-            partition=0,
-            byte=None,
-            window=None,
-        )
-        self.add(copy)
+        copy = self.add(replace(matrix.anew(self.new_name(matrix.tensor)), block=block))
         self.node("convert", (matrix,), copy)
         return copy
 
@@ -289,34 +276,24 @@ class Matrices:
         dims, axes = window.inner.dims, window.inner.axes
         *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
         matrix = replace(
-            holder,
-            name=self.new_name(holder.tensor),
+            holder.seen_in(window, self.new_name(holder.tensor)),
             batch=tuple(batch),
             rows=rows,
             cols=cols,
             axes=axes,
             block=holder.block and (holder.block[0], cols),
-            window=window,
-            keep=False,
-            width=None,
-            byte=None,
         )
         return self.add(matrix)
 
     def at_digits(self, holder: Matrix, window: DigitWindow, rows: int, cols: int) -> Matrix:
         """Return a matrix, or a batch of them, at the digits of places in a holder."""
         matrix = replace(
-            holder,
-            name=self.new_name(holder.tensor),
+            holder.seen_in(window, self.new_name(holder.tensor)),
             batch=tuple(size for size, _ in window.batch),
             rows=rows,
             cols=cols,
             axes=((), ()),
             block=(block_rows(self.chip), cols),
-            window=window,
-            keep=False,
-            width=None,
-            byte=None,
         )
         return self.add(matrix)
 
@@ -343,48 +320,16 @@ class Matrices:
 
     def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
         """Return a new matrix of so many columns, which is no view of a tensor of the graph."""
-        name = self.new_name(like.tensor)
-        made = replace(
-            like,
-            name=name,
-            dtype=dtype,
-            cols=cols,
-            source="node",
-            dram="",
-            keep=False,
-            block=None,
-            width=None,
-            partition=0,
-            byte=None,
-            window=None,
-            shared=0,
-        )
-        self.add(made)
-        return made
+        made = like.anew(self.new_name(like.tensor))
+        return self.add(replace(made, dtype=dtype, cols=cols, block=None, shared=0))
 
     def repeated(self, matrix: Matrix, tensor: str, rows: int) -> Matrix:
         """Return a matrix of one row, with that row in as many partitions as tiles of `rows` use.
 
         It is no view of the tensor, whose elements are there several times.
         """
-        name = self.new_name(tensor)
-        tall = min(rows, block_rows(self.chip))
-        made = replace(
-            matrix,
-            name=name,
-            rows=tall,
-            source="node",
-            dram="",
-            keep=False,
-            block=None,
-            width=None,
-            partition=0,
-            byte=None,
-            window=None,
-            shared=0,
-            repeats=True,
-        )
-        self.add(made)
+        made, tall = matrix.anew(self.new_name(tensor)), min(rows, block_rows(self.chip))
+        made = self.add(replace(made, rows=tall, block=None, shared=0, repeats=True))
         self.node("repeat", (matrix,), made)
         return made
 
@@ -429,11 +374,8 @@ class Matrices:
         """Return one byte, or one half, of every element of a matrix, as a matrix within it."""
         assert isinstance(matrix.window, MatrixWindow | DigitWindow | None)
         window = PartWindow(matrix.holder, many, number, dtype, matrix.window)
-        name = self.new_name(matrix.tensor)
-        found = replace(
-            matrix, name=name, dtype=dtype, keep=False, width=None, byte=None, window=window
-        )
-        return self.add(found)
+        found = matrix.seen_in(window, self.new_name(matrix.tensor))
+        return self.add(replace(found, dtype=dtype))
 
     def carried(self, source: Matrix) -> Matrix:
         """Return a matrix in a type that the array takes and that has all of its numbers."""
@@ -445,19 +387,7 @@ class Matrices:
 
     def _cast(self, source: Matrix, dtype: str) -> Matrix:
         """Return a copy of a matrix in another type, for the array."""
-        matrix = replace(
-            source,
-            name=self.new_name(source.tensor),
-            dtype=dtype,
-            source="node",
-            dram="",
-            keep=False,
-            width=None,
-            partition=0,
-            byte=None,
-            window=None,
-        )
-        self.add(matrix)
+        matrix = self.add(replace(source.anew(self.new_name(source.tensor)), dtype=dtype))
         self.node("convert", (source,), matrix)
         return matrix
 

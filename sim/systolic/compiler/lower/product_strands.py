@@ -63,14 +63,6 @@ def _stepped(builder: LayerBuilder, matrix: Matrix, first: int, cols: int, step:
     within = matrix.window
     assert within is None or isinstance(within, MatrixWindow | DigitWindow)
     window = SteppedWindow(matrix.holder, first, step, within)
-    made = replace(
-        matrix,
-        name=builder.new_name(matrix.tensor),
-        cols=cols,
-        block=(matrix.block[0] if matrix.block else block_rows(builder.chip), cols),
-        window=window,
-        keep=False,
-        width=None,
-        byte=None,
-    )
-    return builder.add(made)
+    block = matrix.block[0] if matrix.block else block_rows(builder.chip), cols
+    made = matrix.seen_in(window, builder.new_name(matrix.tensor))
+    return builder.add(replace(made, cols=cols, block=block))

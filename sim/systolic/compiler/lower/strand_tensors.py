@@ -70,19 +70,14 @@ class StrandTensors:
         builder = self._builder
         held = strands.holder
         if (held.name, part) not in self._parts:
+            window = StridedWindow(held.name, part.first, part.step)
             matrix = replace(
-                held,
-                name=builder.new_name(held.tensor),
+                held.seen_in(window, builder.new_name(held.tensor)),
                 rows=part.rows,
                 cols=part.cols,
                 block=(block_rows(builder.chip), part.cols),
-                keep=False,
-                width=None,
-                byte=None,
-                window=StridedWindow(held.name, part.first, part.step),
             )
-            builder.add(matrix)
-            self._parts[held.name, part] = matrix
+            self._parts[held.name, part] = builder.add(matrix)
         return self._parts[held.name, part]
 
     def rows_of(self, strands: Strands) -> list[Matrix]:
@@ -112,18 +107,8 @@ class StrandTensors:
         dtype = carrier(builder.chip, held.dtype)
         if dtype is None or dtype == held.dtype:
             return strands
-        holder = replace(
-            held,
-            name=builder.new_name(held.tensor),
-            dtype=dtype,
-            source="node",
-            dram="",
-            keep=False,
-            width=None,
-            block=(block_rows(builder.chip), held.cols),
-            partition=0,
-            byte=None,
-        )
+        block = block_rows(builder.chip), held.cols
+        holder = replace(held.anew(builder.new_name(held.tensor)), dtype=dtype, block=block)
         builder.add(holder)
         made = replace(strands, holder=holder)
         builder.choose(f"{held.tensor} is turned as {dtype}, which carries {held.dtype} exactly")
@@ -174,19 +159,8 @@ class StrandTensors:
         builder = self._builder
         if matrix.window is None and matrix.block and matrix.block[1] >= matrix.cols:
             return matrix
-        copy = replace(
-            matrix,
-            name=builder.new_name(matrix.tensor),
-            source="node",
-            dram="",
-            block=(block_rows(builder.chip), matrix.cols),
-            keep=False,
-            width=None,
-            partition=0,
-            byte=None,
-            window=None,
-            shared=0,
-        )
+        block = block_rows(builder.chip), matrix.cols
+        copy = replace(matrix.anew(builder.new_name(matrix.tensor)), block=block, shared=0)
         builder.add(copy)
         builder.node("convert", (matrix,), copy)
         return copy
