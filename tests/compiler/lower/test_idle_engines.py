@@ -47,8 +47,8 @@ def elements_moved(compiled: CompiledGraph) -> Counter[str]:
     return found
 
 
-@pytest.fixture
-def _whatever_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def move_whatever_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let operands of any size move in rounds, however long other ways take."""
     for of, name, value in (
         (product_places, "LEAST_CYCLES", -1),
         (product_places, "NEAR", 0),
@@ -58,6 +58,11 @@ def _whatever_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
         (moves, "LEAST_SHARED", 0),
     ):
         monkeypatch.setattr(of, name, value)
+
+
+@pytest.fixture
+def _whatever_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    move_whatever_others_take(monkeypatch)
 
 
 def compiled_of(seed: int) -> tuple[Graph, Chip, Random, CompiledGraph]:

@@ -10,14 +10,12 @@ from random import Random
 import pytest
 
 import systolic
-from compiler.lower.test_idle_engines import elements_moved, small_chip
+from compiler.lower.test_idle_engines import elements_moved, move_whatever_others_take, small_chip
 from compiler.lower.test_product_places import multiplied
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from systolic.compiler import CompiledGraph, compile_graph
-from systolic.compiler.lower import product_parts, product_places, relays
-from systolic.compiler.place import tiles
-from systolic.compiler.schedule import moves
+from systolic.compiler.lower import product_parts
 from systolic.hw.spec import Chip
 from systolic.isa import Copy, MatMul
 from systolic.workload import Graph
@@ -45,16 +43,8 @@ def batched_product(rng: Random) -> Graph:
 
 @pytest.fixture
 def _whatever_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    for of, name, value in (
-        (product_places, "LEAST_CYCLES", -1),
-        (product_places, "NEAR", 0),
-        (product_places, "FEWER", 0),
-        (product_parts, "FEWER", 0),
-        (relays, "ROUGHLY", 1e9),
-        (tiles, "LEAST_CYCLES", 0),
-        (moves, "LEAST_SHARED", 0),
-    ):
-        monkeypatch.setattr(of, name, value)
+    move_whatever_others_take(monkeypatch)
+    monkeypatch.setattr(product_parts, "FEWER", 0)
 
 
 def compiled_of(seed: int) -> tuple[Graph, Chip, Random, CompiledGraph]:
@@ -89,14 +79,10 @@ def test_others_are_moved_while_the_first_matrices_are_multiplied() -> None:
     """14 of 32 matrices by two engines, which takes about a fifth of the product, then the rest."""
     result = systolic.run(multiplied(*PARTS), "ideal_128x128", values=False)
     assert parts_of(result.compiled) == {1, 2}
-    made = zip(result.program.instructions, result.trace.times, strict=True)
+    made = [*zip(result.program.instructions, result.trace.times, strict=True)]
     moved = [(i, t) for i, t in made if isinstance(i, Copy) and i.source.buffer is i.target.buffer]
     ends = {name: max(t.done for i, t in moved if i.engine == name) for name in ENGINES}
-    begun = min(
-        t.start
-        for i, t in zip(result.program.instructions, result.trace.times, strict=True)
-        if isinstance(i, MatMul)
-    )
+    begun = min(t.start for i, t in made if isinstance(i, MatMul))
     assert ends["activation"] < begun < ends["pooling"]
     elements = elements_moved(result.compiled)
     every = 32 * 64 * 384

@@ -68,12 +68,10 @@ def parted_lines(
     if lines := _lines(result, after, before, step, anywhere=anywhere):
         yield lines
     across = _step(result, source, result.layout.minor_to_major[0], axes)
-    if (
-        after.mixed
-        and across
-        and (whole := _whole_rows(result, source, (after, before), (step, across)))
-    ):
-        yield whole
+    if after.mixed and across:
+        whole = _whole_rows(result, source, (after, before), (step, across))
+        if whole is not None:
+            yield whole
     if outside and axes is not None and not (source.layout.tiles or result.layout.tiles):
         yield from _in_memory(source, result, axes)
 

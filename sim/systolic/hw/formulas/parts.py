@@ -11,7 +11,7 @@ docs/bounds.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -50,6 +50,16 @@ class Lines:
         """Return into how many groups of so many units the lines can be cut."""
         return sum(length // size * count for length, count in self.lengths)
 
+    def written_apart(self) -> Iterator[tuple[int, int]]:
+        """Yield (n, e): n units at least are written by engines, but for e of each descriptor.
+
+        By groups and by lines, for each size of a group (`parted_bound`).
+        """
+        for size in GROUPS:
+            if size <= self.reach:
+                yield self.groups(size) * (size - 1), 2 * (size - 1)
+                yield self.neighbours * (size - 1) // size, size - 1
+
 
 def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
     """Return the least time in which the neighbours of lines meet; outside: from DRAM to DRAM.
@@ -87,13 +97,8 @@ def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
     the last. Not counted are programs that calculate one word out of several.
     """
     found = [_ended(chip, lines.neighbours, _writes(chip, lines, None, outside=outside))]
-    for size in GROUPS:
-        if size <= lines.reach:
-            for amount, ends in (
-                (lines.groups(size) * (size - 1), 2 * (size - 1)),
-                (lines.neighbours * (size - 1) // size, size - 1),
-            ):
-                found.append(_ended(chip, amount, _writes(chip, lines, ends, outside=outside)))
+    for amount, ends in lines.written_apart():
+        found.append(_ended(chip, amount, _writes(chip, lines, ends, outside=outside)))
     return largest(found)
 
 
@@ -110,14 +115,9 @@ def shared_bound(chip: Chip, lines: Lines, elements: int) -> Iterator[Bound]:
     """
     if chip.dma.transposes is not None or chip.result_buffer.dma_readable:
         return
-    for size in GROUPS:
-        if size <= lines.reach:
-            for others, ends in (
-                (lines.groups(size) * (size - 1), 2 * (size - 1)),
-                (lines.neighbours * (size - 1) // size, size - 1),
-            ):
-                moved = _moved_in_words(chip, 2 + Fraction(ends, 2))
-                yield _ended(chip, (elements + others) // 2, iter([*_word_writes(chip), moved]))
+    for others, ends in lines.written_apart():
+        moved = _moved_in_words(chip, 2 + Fraction(ends, 2))
+        yield _ended(chip, (elements + others) // 2, [*_word_writes(chip), moved])
 
 
 def _word_writes(chip: Chip) -> Iterator[UnitRate]:
@@ -142,7 +142,7 @@ def _moved_in_words(chip: Chip, ends: Fraction) -> UnitRate:
     return UnitRate(chip.period("dma"), rate, serial_cycles(dma) + dma.latency_cycles + 1)
 
 
-def _ended(chip: Chip, amount: int, ways: Iterator[UnitRate]) -> Bound:
+def _ended(chip: Chip, amount: int, ways: Iterable[UnitRate]) -> Bound:
     ticks = least_end(0, amount, list(ways))
     return Bound(ticks, "elements that are taken apart", chip.period("pe_array"))
 
