@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from systolic.compiler.bounds.channels import busiest_channel
+from systolic.compiler.bounds.channels import uneven_bounds
 from systolic.compiler.bounds.common_runs import common_runs
 from systolic.compiler.bounds.gaps import gapped_bytes
 from systolic.compiler.bounds.neighbours import parted_lines
@@ -34,7 +34,6 @@ from systolic.compiler.lower.reshape import shared_home
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.moves import (
     bounce_bound,
-    channel_bound,
     copied_bound,
     gapped_bound,
     passed_bound,
@@ -99,7 +98,7 @@ def _way(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | T
         return dram_bound(chip, moved) if moved else NOTHING
     if homes == {"dram"}:
         least = [dram_bound(chip, moved, moved // 2), _gapped(graph, op, chip)]
-        least += [*_passed(graph, op, chip), *_in_channels(graph, op, chip)]
+        least += [*_passed(graph, op, chip), *uneven_bounds(chip, _shapes(graph, op)[:2])]
         return _from_dram(graph, op, chip, options, largest(least))
     return _on_chip(graph, op, chip, options)
 
@@ -125,16 +124,6 @@ def _passed(graph: Graph, op: Operation, chip: Chip) -> Iterator[Bound]:
     runs = common_runs(carrier_shape(source), carrier_shape(result), axes)
     if runs is not None:
         yield passed_bound(chip, runs)
-
-
-def _in_channels(graph: Graph, op: Operation, chip: Chip) -> Iterator[Bound]:
-    """Yield what the busiest channel of DRAM moves, if gaps make one busier than others."""
-    ends = [carrier_shape(shape) for shape in _shapes(graph, op)[:2]]
-    parts = chip.dram.organisation
-    if parts is None or any(is_packed(shape) for shape in _shapes(graph, op)[:2]):
-        return
-    if bursts := busiest_channel(ends, parts):
-        yield channel_bound(chip, bursts)
 
 
 def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Iterator[Bound]:

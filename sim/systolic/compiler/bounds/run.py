@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from systolic.compiler.bounds.channels import uneven_bounds
 from systolic.compiler.bounds.gaps import MATRIX, gapped_bytes
 from systolic.compiler.bounds.moves import move_bound, move_queues
 from systolic.compiler.bounds.sequencing import fetched, of_product, queue_bound
@@ -258,9 +259,9 @@ def _at_dram(graph: Graph, op: Operation) -> list[str]:
 
 
 def _product_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    found = _multiplied(graph, op, chip)
     names = {*_at_dram(graph, op)}
     shapes = [graph.shape(name) for name in names]
+    found = largest([_multiplied(graph, op, chip), *uneven_bounds(chip, shapes)])
     each = [gapped_bytes(graph.shape(name), stored=name == op.output) for name in names]
     ends = [gapped for gapped in each if gapped is not None]
     if not ends:
