@@ -72,6 +72,7 @@ def test_green_and_then_red_with_the_reason(repository: Path) -> None:
     assert "Traceback" not in out
 
 
+@pytest.mark.slow
 def test_an_update_writes_what_moved_and_keeps_what_was_said(repository: Path) -> None:
     pins = repository / "test_cycles.pins.toml"
     change(repository / "chips" / "small.toml", *LATENCY)
@@ -150,6 +151,7 @@ def pins_of_no_test(out: str) -> list[str]:
     return [line for line in out.splitlines() if "pins of no test" in line]
 
 
+@pytest.mark.slow
 def test_pins_of_tests_that_are_gone_are_told(repository: Path) -> None:
     """A test takes one path less; later a file of counts has no test file at all."""
     (pins,) = repository.rglob("*.pins.toml")
@@ -167,6 +169,7 @@ def test_pins_of_tests_that_are_gone_are_told(repository: Path) -> None:
     assert line in pins_of_no_test(run_pytest(repository)[1])
 
 
+@pytest.mark.slow
 def test_every_way_to_fail_is_one_line(repository: Path) -> None:
     shutil.copy(repository / "test_cycles.pins.toml", repository / "test_more.pins.toml")
     (repository / "test_more.py").write_text(TESTS, encoding="utf-8")
@@ -194,6 +197,7 @@ def _failures(out: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_damaged_counts_and_an_update_of_many_processes(repository: Path) -> None:
     change(repository / "pyproject.toml", 'addopts = "-q"', 'addopts = "-q -p xdist"')
     status, out = run_pytest(repository, "--systolic-update", "-n", "2")

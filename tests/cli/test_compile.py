@@ -34,6 +34,7 @@ def test_every_pass_can_be_printed(after, words, capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     sorted(

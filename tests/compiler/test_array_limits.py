@@ -33,6 +33,7 @@ def limited(chip: Chip, rng: Random) -> Chip:
     return Chip.model_validate(tables)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs(rng: Random) -> None:

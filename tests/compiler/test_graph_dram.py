@@ -59,6 +59,7 @@ def organised(rng):
     return Chip.model_validate(chip)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs_on_organised_dram(rng):
@@ -66,6 +67,7 @@ def test_random_graphs_on_organised_dram(rng):
     holds_on(organised(rng), rng, stepped_cycles=3_000)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs_on_spread_copies(rng):

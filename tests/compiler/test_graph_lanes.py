@@ -31,7 +31,7 @@ def random_graph(rng: Random) -> Graph:
     return builder.graph()
 
 
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs(rng):
     equals_the_reference(rng)

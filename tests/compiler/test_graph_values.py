@@ -128,7 +128,7 @@ def random_values(rng: Random, shape: Shape) -> np.ndarray:
     return numbers.standard_normal(shape.dims, dtype=np.float32).astype(shape.dtype)
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs(rng):
     equals_the_reference(rng)

@@ -17,6 +17,7 @@ import systolic
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
+from support.tiers import quick_first
 from systolic.compiler import compile_graph
 from systolic.compiler.ir.factors import FactorPlaces, Move, move_of
 from systolic.compiler.ir.move_parts import move_parts
@@ -93,7 +94,7 @@ def random_move(
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 10))
 def test_random_moves_equal_numpy_on_both_engines_in_the_same_cycles(
     seed: int, gaps: bool
 ) -> None:  # fmt: skip
@@ -111,7 +112,7 @@ def test_random_moves_equal_numpy_on_both_engines_in_the_same_cycles(
     assert event.cycles >= event.summary["bound"]["cycles"]
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", quick_first(range(16), 5))
 def test_small_integers_are_turned_as_another_type_that_has_all_of_them(seed: int) -> None:
     rng = Random(3000 + seed)
     dtype, home = rng.choice(["s8", "u8"]), rng.choice(["dram", "state_buffer"])
@@ -286,6 +287,7 @@ TABLE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_moves_of_the_table_are_no_faster_than_their_bound_and_as_fast_as_wanted(
     name: str,
@@ -370,7 +372,7 @@ def order(rng: Random, rank: int) -> str:
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick_first(range(12), 4))
 def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(
     seed: int, gaps: bool
 ) -> None:  # fmt: skip
@@ -425,6 +427,7 @@ GAPPED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAPPED)
 def test_moves_between_tiles_with_gaps_are_near_their_bounds(name: str) -> None:
     graph, hardware, most = GAPPED[name]
@@ -450,7 +453,7 @@ def result_in_tiles(seed: int) -> tuple[Graph, Chip]:
     return builder.graph(), chip(rng)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", quick_first(range(24), 6))
 def test_results_in_tiles_are_right_on_both_engines(seed: int) -> None:
     graph, hardware = result_in_tiles(seed)
     inputs = {name: random_values(Random(seed), graph.shape(name)) for name in graph.inputs}
@@ -531,7 +534,7 @@ def followed(rng: Random) -> Graph:
     return builder.graph()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 10))
 def test_other_work_takes_what_products_brought_or_made_in_whole_rows(seed: int) -> None:
     rng = Random(7000 + seed)
     graph, hardware = followed(rng), chip(rng)

@@ -22,6 +22,7 @@ from support.packed import (
     run,
     whole_numbers,
 )
+from support.tiers import quick_first
 from systolic.compiler import Options, compile_graph
 from systolic.element_types import ELEMENT_TYPES
 from systolic.errors import SystolicError
@@ -78,7 +79,7 @@ def check_random_move(seed: int) -> None:
     np.testing.assert_array_equal(whole_numbers(outputs["y"], shape.element_type), expected)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 10))
 def test_random_moves(seed: int) -> None:
     check_random_move(seed)
 
@@ -131,7 +132,7 @@ def check_random_cast(seed: int) -> None:
     np.testing.assert_array_equal(numbers_of(outputs["y"], after), np.array(wanted, np.float64))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 10))
 def test_random_casts(seed: int) -> None:
     check_random_cast(seed)
 
@@ -201,7 +202,7 @@ def _add_chain(
         before = builder.add(kind, (before,), tensor, name=f"{chain}{number}", **given)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick_first(range(20), 5))
 def test_random_chains(seed: int) -> None:
     check_random_chain(seed)
 

@@ -146,10 +146,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 # Commands of more than about three seconds, each with why: the slow tier runs them.
 SLOW = {
     "systolic check": "runs every shipped run file",
-    "systolic validate FILE.csv": "products of 2048; docs/neuroncore.md lists the same table",
+    "systolic check --update --pins configs/pinned_cycles.toml": "as above",
+    "systolic validate": "products of 2048",
+    "systolic validate FILE.csv": "as above; docs/neuroncore.md lists the same table",
     "systolic run configs/runs/transpose_vs_dram.toml": "92 runs and a picture",
     "systolic run configs/runs/matmul_1024_onchip.toml": "two billion operations, exact",
     "systolic run configs/networks/gpt2_prefill.toml --no-plots": "eight billion, exact",
+    "systolic run configs/networks/resnet50.toml --no-plots": "four billion, exact",
+    "systolic run configs/networks/bert_block.toml": "four billion, exact, and pictures",
+    "systolic run configs/networks/digits_cnn.toml --no-plots": "1,797 images",
+    "systolic run configs/networks/digits_cnn.toml --values none --no-plots": "1,797 images",
 }
 
 # What the python of a page takes as given.

@@ -255,6 +255,7 @@ def test_what_the_chain_takes_beside_its_bound() -> None:
 # -- networks -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_what_networks_take(name: str) -> None:
     """The cycles are pinned; multiply-adds by the shapes, and their share of the array's."""
@@ -273,6 +274,7 @@ PACKED = ("s8[1024,1024]{1,0}", "s4[1024,1024]{1,0:E(4)}", "u2[1024,1024]{1,0:E(
           "pred[1024,1024]{1,0:E(1)}")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", PACKED)
 def test_what_packed_elements_cost(shape: str) -> None:
     of = (f"workload.shape={shape}", f"workload.out={shape}")

@@ -22,6 +22,7 @@ def cycles() -> dict[tuple[str, str, str], int]:
     return {(cell.home, cell.dtype, cell.tiles): cell.cycles for cell in CELLS}
 
 
+@pytest.mark.slow
 def test_all_cells_are_what_is_measured_today() -> None:
     assert SCRIPT["measure"](load_run(SCRIPT["RUN"])) == CELLS
     assert len(CELLS) == 2 * 3 * 6

@@ -46,6 +46,7 @@ LARGE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["event", "register"])
 @pytest.mark.parametrize("overrides", LARGE, ids=lambda found: found[-1])
 def test_a_large_chip_costs_no_more(overrides, engine):

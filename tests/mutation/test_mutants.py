@@ -95,6 +95,7 @@ def test_likely_and_cheap_tests_come_first():
     assert known.tests_of(mutant)[3] == "tests/cli/test_main.py::quick"
 
 
+@pytest.mark.slow
 def test_the_package_is_found_and_its_compiled_files():
     tree = Tree.of(ROOT)
     compiled = {f for f in tree.files(["machine"]) if is_compiled(tree, f)}

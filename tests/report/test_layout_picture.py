@@ -77,6 +77,7 @@ def window_numbers(figure: Figure) -> dict[tuple[int, int], int]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [None, (0, 0), (130, 77), (4095, 4095)])
 def test_a_large_shape_is_shown_by_a_window(index: tuple[int, int] | None) -> None:
     shape = Shape.parse("f32[4096,4096]{1,0:T(8,128)}")

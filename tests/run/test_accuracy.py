@@ -148,6 +148,7 @@ def shortened(graph, images: int):
     return builder.graph()
 
 
+@pytest.mark.slow
 def test_the_convolutional_network_classifies_the_digits():
     """Against windows by plain loops, on every fifth image; the accuracy is of all of these."""
     config = load_run(CNN)
@@ -187,6 +188,7 @@ def test_a_small_convolutional_network_runs_alike_on_both_engines():
     assert runs["event"].summary["values"]["equal"] is True
 
 
+@pytest.mark.slow
 def test_the_int8_network_classifies_the_digits():
     """Integers by plain loops and fractions of a filter, on every 20th image; all are counted."""
     config = load_run(INT8)

@@ -186,6 +186,7 @@ def test_summaries_that_cannot_be_run_again() -> None:
     assert refused("run", "--again", "/dev/zero") == "/dev/zero: is a device, not a file"
 
 
+@pytest.mark.slow
 def test_summaries_damaged_in_one_place_are_one_line() -> None:
     """With any value at any key there is a result or one line, and no bug."""
     found = run(FIG3, "--out", "o")

@@ -167,6 +167,7 @@ def test_a_network_does_its_work_once(name):
     check(*compiled_network(NETWORKS / f"{name}.toml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from support.explained import random_run
+from support.tiers import quick_first
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Program
 from systolic.isa.effects import reads, writes
@@ -70,13 +71,14 @@ def check(program: Program, chip: Chip, trace: Trace) -> list[Life]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transpose_fig3", "transpose_fig4", "transpose_pooling"])
 def test_shipped_runs(name: str) -> None:
     result = run(CONFIGS / "runs" / f"{name}.toml", values=False)
     check(result.program, result.chip, result.trace)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", quick_first(range(25), 6))
 def test_random_programs(seed: int) -> None:
     found = random_run(seed)
     check(found.program, found.chip, found.trace)

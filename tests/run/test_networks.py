@@ -72,6 +72,7 @@ def sibling(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_resnet_with_fast_loads_keeps_three_quarters_of_the_array_busy():
     config = load_run(RESNET, ("chip.pe_array.fast_load=4",))
     cycles = simulate(config.chip, compile_run(config).program, (), values=False).trace.cycles()
@@ -232,6 +233,7 @@ def small_int8(network: Path, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "chip"),
     [(BLOCK, "ideal_4x4"), (BLOCK, "ideal_128x128"), (RESNET, "ideal_128x128"),

@@ -28,7 +28,17 @@ PIN = Pin(
 )
 
 
-@pytest.mark.parametrize("path", shipped_runs(), ids=lambda path: path.stem)
+LARGE = {"transpose_formats", "digits_cnn", "digits_cnn_int8", "mobilenet_v2", "mobilenet_v2_int8",
+         "resnet50", "resnet50_int8"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem in LARGE else [], id=path.stem)
+        for path in shipped_runs()
+    ],
+)
 def test_no_number_has_moved(path: Path) -> None:
     moved = [finding.text for finding in check(Selection([path])) if not finding.ok]
     assert not moved, "\n".join(moved)

@@ -13,6 +13,7 @@ from support.axes import told
 from support.chips import ideal_chip
 from support.random_programs import aside, spread_over_engines
 from support.refusals import is_for_room
+from support.tiers import quick_first
 from systolic.compiler import Options
 from systolic.compiler.bounds.run import operation_bounds, run_bound
 from systolic.config import load_chip, load_run
@@ -145,7 +146,7 @@ def test_which_form_holds(graph, cycles, why):
     assert (found.bound.cycles, found.bound.why) == (cycles, why)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", quick_first(range(120), 13))
 def test_no_move_beats_its_bound(seed):
     rng = Random(seed)
     chip = random_chip(rng)

@@ -77,7 +77,7 @@ def parted(here: np.ndarray, there: np.ndarray, distance: int) -> int:
     return int(((apart[0] != 0) | (apart[1] != distance)).sum())
 
 
-@pytest.mark.parametrize("seed", range(600))
+@pytest.mark.parametrize("seed", quick_first(range(600), 150))
 def test_memory_parts_no_fewer_neighbours_than_a_bound_says(seed: int) -> None:
     rng = Random(seed)
     dims = [rng.choice([1, 2, 3, 4, 6, 8, 9, 16, 32]) for _ in range(rng.randint(2, 3))]
@@ -101,7 +101,7 @@ def test_memory_parts_no_fewer_neighbours_than_a_bound_says(seed: int) -> None:
 WIDE = ideal_chip(32, 32, state_buffer={"partitions": 32})
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", quick_first(range(300), 40))
 def test_no_two_elements_of_a_line_without_tiles_are_as_far_apart_in_any_rows(seed: int) -> None:
     """Rows of any view, of the source in tiles of any number of rows, which stand on one another"""
     rng = Random(seed)

@@ -135,6 +135,7 @@ def test_one_engine_casts_a_tile_that_is_turned() -> None:
     assert all(len(engines) == 1 for engines in tiles.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source", "out"),
     [

@@ -159,6 +159,7 @@ def random_depthwise(rng: Random) -> GraphBuilder:
     return depthwise(images, window, rng.choice(["f32", "bf16", "f16"]), **places)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_depthwise_convolutions(rng):

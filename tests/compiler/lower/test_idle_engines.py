@@ -16,6 +16,7 @@ from compiler.lower.test_product_places import multiplied
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
+from support.tiers import quick_first
 from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.lower import idle_engines, product_parts, product_places, relays
 from systolic.compiler.place import tiles
@@ -72,7 +73,7 @@ def compiled_of(seed: int) -> tuple[Graph, Chip, Random, CompiledGraph]:
 
 
 @pytest.mark.usefixtures("_whatever_others_take")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 8))
 @pytest.mark.parametrize("shared", [0.0, 1e9])
 def test_values_are_those_of_numpy_shared_or_not(
     seed: int, shared: float, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from compiler.lower.test_digit_moves import transposed_or_joined
 from compiler.lower.test_relays import moved
 from support.chips import ideal_chip
 from support.packed import run
+from support.tiers import quick_first
 from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.lower import moves, relays
 from systolic.hw.spec import Chip
@@ -58,7 +59,7 @@ def _whatever_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_whatever_others_take")
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", quick_first(range(60), 15))
 def test_all_elements_arrive_on_both_engines(seed: int) -> None:
     rng = Random(seed)
     graph = drawn(rng)
@@ -66,6 +67,7 @@ def test_all_elements_arrive_on_both_engines(seed: int) -> None:
     assert outputs["y"].tobytes() == moved(graph, inputs["x"]).tobytes()  # also those of a NaN
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_whatever_others_take")
 def test_some_of_these_moves_go_over_the_chip() -> None:
     rngs = [Random(seed) for seed in range(60)]

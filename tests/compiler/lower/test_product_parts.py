@@ -14,6 +14,7 @@ from compiler.lower.test_idle_engines import elements_moved, move_whatever_other
 from compiler.lower.test_product_places import multiplied
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
+from support.tiers import quick_first
 from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.lower import product_parts
 from systolic.hw.spec import Chip
@@ -59,7 +60,7 @@ def parts_of(compiled: CompiledGraph) -> set[int]:
 
 
 @pytest.mark.usefixtures("_whatever_others_take")
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", quick_first(SEEDS, 15))
 def test_values_are_those_of_numpy_in_parts(seed: int) -> None:
     graph, chip, rng, _ = compiled_of(seed)
     inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
@@ -103,6 +104,7 @@ def test_a_given_engine_moves_all_matrices_at_once() -> None:
     assert parts_of(result.compiled) == {0}
 
 
+@pytest.mark.slow
 def test_an_operand_that_the_array_would_turn_is_moved_during_turns_of_the_other() -> None:
     """Both turned by the array: 19,071 cycles. To move all of x first is no sooner."""
     graph = multiplied("bf16[12,96,512]{2,0,1}", "bf16[12,512,128]{0,1,2}", "f32[12,96,128]")

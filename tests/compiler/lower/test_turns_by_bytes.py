@@ -12,6 +12,7 @@ import pytest
 
 import systolic
 from support.chips import ideal_chip
+from support.tiers import quick_first
 from systolic.compiler import compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.cost.turns import parts_turned
@@ -122,6 +123,7 @@ def test_bytes_are_turned_only_where_nothing_carries_the_type(dtype: str, turns:
     assert parts_turned(array_chip(Random(1), {"bf16": 1}), dtype) == turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chip", "source", "out", "most"),
     [
@@ -137,6 +139,7 @@ def test_large_tensors_of_integers_change_their_order_on_the_chip(
     assert systolic.run(graph, load_chip(CHIPS / f"{chip}.toml"), values=False).cycles <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile_by_tile", [True, False])
 @pytest.mark.parametrize("bytes_per_partition", [400, 512])
 def test_what_has_no_room_leaves_half_made_and_comes_back(
@@ -203,7 +206,7 @@ def product(rng: Random) -> Graph:
     return builder.graph()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 10))
 def test_sums_of_bytes_are_stored_right_and_no_sooner_than_their_bound(seed: int) -> None:
     rng = Random(f"sums {seed}")
     graph, chip = product(rng), array_chip(rng, {"s8": 1, "u8": 1})

@@ -11,6 +11,7 @@ import systolic
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
+from support.tiers import quick_first
 from systolic.compiler import compile_graph
 from systolic.compiler.cost.dma import beside_cycles, queues_beside, queues_of_stores, run_bytes
 from systolic.config import load_chip
@@ -89,7 +90,7 @@ def test_tiles_that_no_queues_share_are_stored_by_several_at_once() -> None:
     assert len({each.dma_queue for each in copies}) > v2.dma.useful_queues
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick_first(range(20), 5))
 def test_they_move_what_numpy_moves_on_both_engines(seed: int) -> None:
     rng = Random(seed)
     chip = ideal_chip(

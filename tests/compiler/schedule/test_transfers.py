@@ -41,6 +41,7 @@ def test_the_first_tile_comes_through_half_of_the_queues():
     assert first.target.start == second.target.start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queues", [2, 3, 4, 8])
 def test_stores_have_queues_as_their_bytes_do(queues):
     """256 x 8 times 8 x 256 stores sixteen times as many bytes as it brings.

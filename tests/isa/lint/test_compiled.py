@@ -143,6 +143,7 @@ def test_an_address_moved_onto_another_is_noticed() -> None:
         assert found(without(program, other, target=moved), chip, result)
 
 
+@pytest.mark.slow
 def test_large_programs_take_seconds() -> None:
     chip = ideal_chip(
         128, 64, state_buffer={"partitions": 128, "bytes_per_partition": 196608, "banks": 8}

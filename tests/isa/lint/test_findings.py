@@ -231,6 +231,7 @@ class TestRequireClean:
         assert lint(Program("empty", ()), small_chip(), ()) == []
 
 
+@pytest.mark.slow
 def test_a_check_leaves_no_cycles_of_references() -> None:
     """The search for such cycles rests meanwhile, and takes what is left for things to keep."""
     lines = [LOAD, f"{MULTIPLY} post s0", f"{COPY} wait s0>=1"] * 20

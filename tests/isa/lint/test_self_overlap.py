@@ -72,6 +72,7 @@ MANY, SEARCHED, EIGHT = 64, 12, 48
 """A lane of so many words, its source of so many from word 16 on, and where eight values are."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1, 2, 3])
 @pytest.mark.parametrize("banks", [1, 4])
 @pytest.mark.parametrize("cls", [MatchReplace8, FindIndex8])

@@ -105,6 +105,7 @@ def test_the_example_of_three_levels_that_do_not_divide_one_another() -> None:
     check_relayout(shape, Shape("s32", (6,)))
 
 
+@pytest.mark.slow
 def test_sampled_tilings_are_copied_to_where_the_formula_says() -> None:
     for one, other in sample(SAMPLED, seed=9):
         check_copies(one)

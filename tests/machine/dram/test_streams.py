@@ -14,6 +14,7 @@ from support.chips import ideal_chip
 from support.dram_reference import Rules, Run, reference
 from support.random_programs import aside
 from support.random_transfers import random_organisation
+from support.tiers import quick_first
 from systolic.isa import Access, Buffer, DmaCopy, Program
 from systolic.machine import simulate
 
@@ -128,7 +129,7 @@ def _compare(seed: int, engines=ENGINES):
 FOUND = 212  # a queue that has all the buses it can use lets others go first, in every channel
 
 
-@pytest.mark.parametrize("seed", [*range(QUICK), FOUND])
+@pytest.mark.parametrize("seed", quick_first([FOUND, *range(QUICK)], 10))
 def test_random_descriptor_streams(seed):
     _compare(seed)
 
@@ -140,6 +141,7 @@ def test_many_random_descriptor_streams(part):
         _compare(seed)
 
 
+@pytest.mark.slow
 def test_the_streams_find_rows_open_closed_and_in_conflict():
     results = [_compare(seed) for seed in range(40)]
     for kind in ("hits", "opened", "conflicts"):

@@ -17,6 +17,7 @@ from support.blocks import state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_transfers import RandomTransfers, organised_chip
+from support.tiers import quick_first
 from systolic.hw.formulas import dram as formulas
 from systolic.hw.formulas import timing
 from systolic.hw.formulas.dram import ContiguousBytes
@@ -552,7 +553,7 @@ def _runs(copy):
     ]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", quick_first(range(150), 37))
 def test_the_formula_of_a_lone_copy(seed):
     rng = Random(seed)
     chip = with_organisation(organised_chip(rng, at_once=True), outstanding=1)
@@ -586,7 +587,7 @@ def test_the_rate_of_queues_is_that_of_as_many_channels(queues, rate):
     assert formulas.dram_rate(organised(), queues) == rate
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", quick_first(range(60), 15))
 def test_no_run_is_faster_than_the_bound(seed):
     rng = Random(seed)
     chip = organised_chip(rng)
@@ -662,7 +663,7 @@ def _compare(seed: int) -> None:
 
 
 # In the last two a copy within DRAM, which needs no port, is on its way with copies that meet.
-@pytest.mark.parametrize("seed", [*range(QUICK), 185, 252])
+@pytest.mark.parametrize("seed", quick_first([185, 252, *range(QUICK)], 10))
 def test_random_transfers(seed):
     _compare(seed)
 
@@ -674,6 +675,7 @@ def test_many_random_transfers(part):
         _compare(seed)
 
 
+@pytest.mark.slow
 def test_random_transfers_meet_everywhere():
     """They are worth comparing: bursts wait for banks, rows, buses and ports in many of them."""
     met = dict.fromkeys(("bank", "row", "bus", "port", "hit", "opened", "conflict"), 0)
@@ -693,7 +695,7 @@ def test_random_transfers_meet_everywhere():
     assert min(met.values()) > QUICK / 5, met
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick_first(range(20), 3))
 def test_the_compiled_form_is_the_same(seed, monkeypatch):
     rng = Random(seed)
     chip = organised_chip(rng, clocks=seed % 3 == 0)
@@ -703,7 +705,7 @@ def test_the_compiled_form_is_the_same(seed, monkeypatch):
     assert_same(plain, simulate(chip, program, images, kinds=KINDS))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick_first(range(20), 5))
 def test_a_short_log_of_refusals_is_the_same(seed, monkeypatch):
     """The log has room for a refusal or two, so the arithmetic stops again and again."""
     rng = Random(seed)

@@ -75,6 +75,7 @@ def test_a_stream_that_meets_no_other_is_not_looked_at_before_its_end(monkeypatc
     assert seen.count("pooling") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [False, True])
 def test_a_run_leaves_no_reference_cycles(values):
     """The collector rests during a run, so what a run drops must be freed by counting alone."""

@@ -15,6 +15,7 @@ import pytest
 from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
+from support.tiers import quick_first
 from systolic.critical_path.causes import Causes
 from systolic.critical_path.points import Lives
 from systolic.errors import ConfigError, ProgramError
@@ -284,7 +285,7 @@ def random_program(seed: int) -> tuple[Chip, Program, list[Image]]:
     return made, Program("random double rows", tuple(work), names), images
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", quick_first(range(60), 15))
 def test_engines_agree_on_random_double_rows(seed: int) -> None:
     """Word by word and cycle by cycle; no run is shorter than its bound, every start explained."""
     made, program, images = random_program(seed)
@@ -299,7 +300,7 @@ def test_engines_agree_on_random_double_rows(seed: int) -> None:
     assert not any(each.code == "illegal" for each in lint(program, made))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick_first(range(20), 5))
 def test_the_history_shows_what_the_registers_hold(seed: int) -> None:
     made, program, images = random_program(seed)
     history = simulate(made, program, images, grid=True).trace.grid

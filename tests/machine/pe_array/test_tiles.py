@@ -16,6 +16,7 @@ import pytest
 from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
+from support.tiers import quick_first
 from systolic.critical_path.causes import Causes
 from systolic.critical_path.points import Lives
 from systolic.errors import ProgramError, SystolicError
@@ -409,7 +410,7 @@ def meet(one: Any, other: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", quick_first(range(60), 15))
 def test_engines_agree_on_random_tiles(seed: int) -> None:
     """Word by word and cycle by cycle; no run is shorter than its bound, every start explained."""
     made, program, images = random_program(seed)
@@ -424,7 +425,7 @@ def test_engines_agree_on_random_tiles(seed: int) -> None:
         assert (0 if last is None else last.tick) == causes.could_start(index), (index, last)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick_first(range(20), 5))
 def test_the_history_shows_what_the_registers_hold(seed: int) -> None:
     """Every PE in every cycle, weights, vectors and sums."""
     made, program, images = random_program(seed)

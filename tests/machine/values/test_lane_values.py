@@ -118,6 +118,7 @@ def check(found: np.ndarray, wanted: list, dtype: str, say, *, ulps: int = 0) ->
 MIXED = [("f32", "s32"), ("s32", "f32"), ("bf16", "s8"), ("s8", "s32"), ("u8", "f8e4m3fn")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "right"), [*((t, t) for t in DATA_TYPES), *MIXED])
 def test_every_operation_on_two_tensors(left, right):
     whole = left in exact.INTEGERS and right in exact.INTEGERS
@@ -177,6 +178,7 @@ def test_operations_one_after_another_on_numbers_and_lanes(source):
 # -- functions ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", DATA_TYPES)
 def test_every_function(source):
     data = values(source)

@@ -27,6 +27,7 @@ def pixels(page: Page, file: Path) -> Any:
     return imread(file)[..., :3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_dark", [False, True])
 @pytest.mark.parametrize("size", [4, 40])
 def test_both_pages_cover_the_same_pixels(size: int, is_dark: bool, tmp_path: Path) -> None:
