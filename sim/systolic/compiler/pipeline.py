@@ -40,7 +40,7 @@ VERIFY = "SYSTOLIC_VERIFY"
 MOST_COMPARED = 1500
 """The most instructions of a program that is planned a second time, with another way of a move."""
 
-NOTABLY = 1.04
+NOTABLY = 1.05
 """How many times less the estimate of the second schedule must be."""
 
 
@@ -153,7 +153,9 @@ def _faster(layers: Layers, plan: Plan, chip: Chip, options: Options) -> tuple[L
         return layers, plan
     verify_layers(rival)
     other = best_plan(rival, chip, options)
-    before, after = (estimated_ticks(each.scheduled.drafts, chip) for each in (plan, other))
+    before, after = (
+        estimated_ticks(each.scheduled.drafts, chip, closely=True) for each in (plan, other)
+    )
     return (rival, other) if after * NOTABLY < before else (layers, plan)
 
 
