@@ -79,6 +79,13 @@ NOTABLY = 1.03
 LATER = 1.035
 """How many times less the estimate must be for stores to stand behind twice as many loads."""
 
+SHORT = 0.125
+"""The most of all bytes that may lie in runs of less than a burst of DRAM if queues are to do both.
+
+With 1 and 9 % of them two random works on hbm3_128x128 gain 21 and 4 %; with half of them another
+takes three times as long.
+"""
+
 UNEVEN = 1.05
 """How much more than a fair part one queue must have to do where queues have one burst in hand.
 
@@ -163,22 +170,27 @@ def _may_store_late(plan: Plan, layers: Layers, chip: Chip) -> bool:
     """Return whether queues can bring and store: several of them, and no tile leaves for room.
 
     Only plans of short programs are made a second time. Where DRAM has rows to open, the estimate
-    of runs shorter than a burst is too far from the run to choose by.
+    of runs shorter than a burst is too far from the run to choose by, unless they are few.
     """
     drafts, parts = plan.scheduled.drafts, chip.dram.organisation
     short = len(drafts) <= MOST_BOTH_WAYS and not plan.scheduled.evictions
     if not short or chip.dma.useful_queues == 1 or not brings_and_stores(plan.tiled, layers):
         return False
-    return parts is None or _least_run(drafts) >= parts.burst_bytes
+    return parts is None or _bytes_in_short_runs(drafts, parts.burst_bytes) <= SHORT
 
 
-def _least_run(drafts: Sequence[Draft]) -> int:
-    """Return the least bytes that lie side by side where a copy brings or stores them."""
+def _bytes_in_short_runs(drafts: Sequence[Draft], burst_bytes: int) -> float:
+    """Return the part of all bytes that copies bring or store whose runs are less than a burst."""
     copies = (draft.instruction for draft in drafts)
-    ends = (
-        end for each in copies if isinstance(each, DmaCopy) for end in (each.source, each.target)
-    )
-    return min((run_bytes(end) for end in ends if end.buffer is Buffer.DRAM), default=0)
+    ends = [
+        end
+        for each in copies
+        if isinstance(each, DmaCopy)
+        for end in (each.source, each.target)
+        if end.buffer is Buffer.DRAM
+    ]
+    short = sum(end.size_bytes for end in ends if run_bytes(end) < burst_bytes)
+    return short / max(1, sum(end.size_bytes for end in ends))
 
 
 def _may_gain(plan: Plan, chip: Chip) -> bool:
