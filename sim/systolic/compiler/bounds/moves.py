@@ -38,7 +38,7 @@ from systolic.hw.formulas.moves import (
     gapped_bound,
     passed_bound,
 )
-from systolic.hw.formulas.parts import PAIRED_BYTES, parted_bound, shared_bound
+from systolic.hw.formulas.parts import parted_bound, shared_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
 from systolic.hw.units import EngineName
@@ -145,7 +145,7 @@ def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Itera
     size_bytes = data_type(after.element_type).size_bytes
     for lines in parted_lines(before, after, axes, chip, outside=outside):
         yield parted_bound(chip, lines, outside=outside)
-        if alone and size_bytes == lines.unit_bytes == PAIRED_BYTES:
+        if alone and size_bytes == lines.unit_bytes:
             yield from shared_bound(chip, lines, after.num_elements())
     if alone:
         yield copied_bound(chip, after.num_elements(), size_bytes, alone=True)  # in any lane

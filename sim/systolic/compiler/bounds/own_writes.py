@@ -43,6 +43,39 @@ A program that interleaves rows reaches it: every second element of two rows com
 one of the other row, a descriptor copies the row of words to the place of the other row, and an
 engine writes the rest: of n elements W = 3 n / 4, M = n / 2.
 
+*One byte, with DMA.* W, K, M, E and *moved* as above, an engine's write *brings x alone* if it
+brings no other element on its way, and let y and z be two places in one half of a word:
+
+    n <= W + M / 2 + E / 2 + 3 K
+
+Let a write of an engine have two points, an element that a descriptor moves one, each time, each of
+E one more, and a descriptor six. Then two points for each element are to be found. What only
+descriptors bring has those of M and E. What is not moved has a write, as without DMA: one that
+brings it alone, else its last one of a half, else its last one, of a word of the result. Any other
+x has its first point of M, and a second one so:
+
+* If a write brings it alone, from that; a write of a byte still has the other point.
+* Else, if it is ever brought in a half, from its last write of a half, unless z, beside it there,
+  is not moved and has all of that write. If a descriptor moves x after that, let the first one not
+  end between x and the place beside it. What it moves from there is not on its way, and leaves its
+  point of M; or a write of a byte brought it beside x, and has a point; or a descriptor brought it,
+  and ended between. If none moves x after that, one brought x beside z, and ended between.
+* Else all its writes are of words. Let w be the last one, and Y all such elements whose last it is,
+  which have its points unless z, which is not moved, has them. Y falls into groups: what a
+  descriptor moves first, together, and what stays. Of a group that is moved on, all but one are
+  moved twice: two that were not moved before w were neighbours in the source, and one distance
+  brings no two of those home. Of what stays, all but one (or all, besides z) were brought together
+  by a descriptor that ended between, or were moved twice: one descriptor brought them, into other
+  places in their words than those from which they came, which are alike in a word of the result. So
+  there is a point for all but one of each group, and for what stays beside z. If z is there, every
+  descriptor that moves a group on moves z as well; if not, two groups have the points of w, and
+  the first descriptors of the other ones, two at most, move elements of later groups as well. That
+  leaves a point of M, unless the descriptor begins or ends between.
+
+Where a descriptor begins or ends in its source, it costs a point at most; where it does in what it
+writes, two: of two pairs of places in the word, if it ends in the middle. So six are enough.
+Programs that interleave rows reach that, too, with words of two: W = 3 n / 4, M = n / 2.
+
 A write may change the type of a word on the way, or pass it through the array: it brings the same
 elements. Not here: times (`systolic.hw.formulas.moves.copied_bound`,
 `systolic.hw.formulas.parts.shared_bound`), and programs that calculate one word out of several or

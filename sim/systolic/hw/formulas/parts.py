@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from systolic.hw.datatypes import PSUM_WORD_BYTES
 from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, word_rates
 from systolic.hw.formulas.products import descriptor_of_element_cycles
 from systolic.hw.formulas.ticks import UnitRate, least_end
@@ -25,8 +24,9 @@ from systolic.hw.spec import Chip
 GROUPS = (2, 3, 4, 8, 16, 32, 64)
 """The sizes of groups for which a bound is worked out; any other would do as well."""
 
-PAIRED_BYTES = 2
-"""The bytes of elements of which two share a word that engines write."""
+ENDS_IN_WORDS = {1: 3, 2: 2}
+"""How many writes of engines a descriptor saves besides what it moves, of elements of one or two
+bytes that share words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +103,22 @@ def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
 
 
 def shared_bound(chip: Chip, lines: Lines, elements: int) -> Iterator[Bound]:
-    """Yield the least times of elements of two bytes that share words; none if DMA turns some.
+    """Yield the least times of elements that share words; none if DMA turns some.
 
-    By `systolic.compiler.bounds.own_writes`
+    lines: of elements of one or two bytes. By `systolic.compiler.bounds.own_writes`
 
-        elements <= writes of engines + bytes that DMA moves / 4
-                    + elements that DMA alone moves / 2 + 2 * descriptors
+        elements <= writes of engines + elements that DMA moves / 2
+                    + elements that DMA alone moves / 2 + ends * descriptors
 
-    and `parted_bound` says how many DMA alone moves: all but groups * (g - 1), and 2 * (g - 1) more
-    for each descriptor, or all but neighbours * (g - 1) / g, and g - 1 more.
+    with the ends of `ENDS_IN_WORDS`, and an element that DMA moves again counted again.
+    `parted_bound` says how many DMA alone moves: all but groups * (g - 1), and 2 * (g - 1) more for
+    each descriptor, or all but neighbours * (g - 1) / g, and g - 1 more.
     """
     if chip.dma.transposes is not None or chip.result_buffer.dma_readable:
         return
     for others, ends in lines.written_apart():
-        moved = _moved_in_words(chip, 2 + Fraction(ends, 2))
+        each = ENDS_IN_WORDS[lines.unit_bytes] + Fraction(ends, 2)
+        moved = _moved_in_words(chip, lines.unit_bytes, each)
         yield _ended(chip, (elements + others) // 2, [*_word_writes(chip), moved])
 
 
@@ -128,13 +130,13 @@ def _word_writes(chip: Chip) -> Iterator[UnitRate]:
         yield UnitRate(chip.period(unit), chip.state_buffer.partitions * words, behind)
 
 
-def _moved_in_words(chip: Chip, ends: Fraction) -> UnitRate:
-    """Return what DMA does of a sum in which four bytes count one, and a descriptor `ends`.
+def _moved_in_words(chip: Chip, size_bytes: int, ends: Fraction) -> UnitRate:
+    """Return what DMA does of a sum in which two elements count one, and a descriptor `ends`.
 
     A queue that fetches a descriptor before its bytes move does one or the other in a cycle.
     """
     dma = chip.dma
-    moving = Fraction(dma.engine_count * dma.bytes_per_cycle, PSUM_WORD_BYTES)
+    moving = Fraction(dma.engine_count * dma.bytes_per_cycle, 2 * size_bytes)
     rate = moving + _descriptors(chip) * ends
     by_turns = dma.descriptor_cost == "sum" and not dma.is_spread and dma.most_beside == 1
     if by_turns and dma.descriptor_cycles and chip.dram.organisation is None:
