@@ -157,3 +157,16 @@ def test_more_rows_than_partitions_keep_their_lanes(rows: int) -> None:
     assert len(compiled.program.instructions) == 3 * -(-rows // 128)
     inputs = {"x": random_values(Random(rows), graph.shape("x"))}
     assert systolic.run(graph, hardware, inputs).summary["values"]["equal"]
+
+
+@pytest.mark.parametrize("matrices", [1, 4])
+def test_the_estimate_knows_how_far_apart_columns_lie_between_those_of_other_matrices(
+    matrices: int,
+) -> None:
+    """Of 8 matrices before, a row of the result has the columns side by side: bytes, no words."""
+    graph = permuted(f"s8[{matrices},8,256,64]", (0, 2, 3, 1), f"s8[{matrices},256,64,8]")
+    result = systolic.run(graph, "ideal_128x128", values=False)
+    (choice,) = (text for text in result.compiled.layers.choices if "lane by lane" in text)
+    estimate = int(choice.split("(about ")[1].split()[0])
+    assert "in words" not in choice
+    assert 0.9 * estimate < result.cycles < 1.1 * estimate

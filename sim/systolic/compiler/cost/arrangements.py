@@ -321,11 +321,17 @@ class Planner:
         return LAST_CHIP.of(_engine_ticks, self.chip, *self._engine_copy(plan, together))
 
     def _engine_copy(self, plan: Arrangement, together: tuple[int, ...]) -> _EngineCopy:
-        """Return what an engine does to put columns of a tile in order, but for their places."""
-        brought = _columns_pattern(
-            plan, plan.brought, (*plan.brought_sizes, plan.move.spaced), together
-        )
-        stored = _columns_pattern(plan, plan.cols_out, plan.move.sizes, together)
+        """Return what an engine does to put columns of a tile in order, but for their places.
+
+        On the chip a row has the columns of all matrices whose index lies within its order.
+        """
+        come, go = plan.brought, plan.cols_out
+        if self.on_chip:
+            come = tuple(n for n in range(len(plan.move.sizes)) if n not in plan.rows_in)
+            go = tuple(n for n in plan.move.order if n not in plan.rows_out)
+        sizes = (*plan.brought_sizes, plan.move.spaced)
+        brought = _columns_pattern(plan, come, sizes, together)
+        stored = _columns_pattern(plan, go, plan.move.sizes, together)
         rows = plan.count(plan.rows_in) // self._tall(plan)
         return _EngineCopy(plan.move.dtype, rows, brought, stored)
 
