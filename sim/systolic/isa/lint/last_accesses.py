@@ -110,6 +110,12 @@ class Touched:
     cells: list[Cell] = field(default_factory=list)
     readers: dict[int, tuple[int, NotedAccess | None]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, access: Access) -> Touched:
+        """Return the place of an access, without cells."""
+        found = Footprint.of(access)
+        return cls(access, found, (found.first, found.stop, found.low, found.high, found.is_dense))
+
 
 class Shadow:
     """All live records of all buffers.
@@ -129,9 +135,7 @@ class Shadow:
         return [known(access) or new(access) for access in accesses]
 
     def _new_place(self, access: Access) -> Touched:
-        touched = Footprint.of(access)
-        box = touched.first, touched.stop, touched.low, touched.high, touched.is_dense
-        place = self.places[access] = Touched(access, touched, box)
+        place = self.places[access] = Touched.of(access)
         return place
 
     def lay_out(self) -> None:
@@ -139,7 +143,7 @@ class Shadow:
         spans: dict[Buffer, list[int]] = defaultdict(list)
         for place in self.places.values():
             spans[place.access.buffer].append(place.footprint.high - place.footprint.low)
-        self._size = {buffer: _cell_size(found) for buffer, found in spans.items()}
+        self._size = {buffer: cell_size(found) for buffer, found in spans.items()}
         for place in self.places.values():
             self._give_homes(place)
         for place in self.places.values():
@@ -214,7 +218,7 @@ def _meeting(place: Touched, lists: list[list[Boxed]]) -> list[NotedAccess]:
     return found if len(lists) == 1 else list(dict.fromkeys(found))
 
 
-def _cell_size(spans: list[int]) -> int:
+def cell_size(spans: list[int]) -> int:
     """Return a size such that nearly all accesses touch a few cells."""
     large = sorted(spans)[len(spans) * 19 // 20]
     return max(SMALLEST_CELL, 1 << (max(1, large // CELLS_PER_SPAN) - 1).bit_length())

@@ -16,19 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access, Buffer
 from systolic.isa.effects import Effects, reads_its_target
-from systolic.isa.footprint import Footprint, uncovered
+from systolic.isa.footprint import uncovered
 from systolic.isa.instruction import Instruction, MatMul
+from systolic.isa.lint.before import Before
 from systolic.isa.lint.diagnostic import BufferBox, Code, Diagnostic, named
 from systolic.isa.lint.guarantees import Structure
 from systolic.isa.lint.last_accesses import INITIAL, NotedAccess, Shadow, Touched
 from systolic.isa.lint.order import Order
-from systolic.isa.lint.overtaking import Overtaking
 from systolic.isa.program import Program
+
+MANY_INSTRUCTIONS = 20_000
+"""From so many in a process on, loading numba costs less than it saves."""
 
 
 def find_hazards(
@@ -44,7 +45,31 @@ def find_hazards(
     inputs: the accesses to memory that has contents at cycle 0. None if they are not known; reads
     of words never written are then not looked for.
     """
-    return _Pass(program, chip, order, effects, inputs).run()
+    clocks, given = Order(Structure.of(program, chip), order), None
+    before = Before(clocks)
+    if inputs is not None:
+        given = tuple(inputs)
+    if WORK.is_much(len(program.instructions)):
+        from systolic.isa.lint.proof import is_clean
+
+        if is_clean(clocks, before, order, effects, given):
+            return []
+    return _Pass(clocks.structure, before, order, effects, given).run()
+
+
+class Checked:
+    """How many instructions have been checked, and from how many on that is much."""
+
+    def __init__(self, many: int) -> None:
+        self._many, self._instructions = many, 0
+
+    def is_much(self, instructions: int) -> bool:
+        """Return whether, with so many instructions more, it pays to load compiled loops."""
+        self._instructions += instructions
+        return self._instructions >= self._many
+
+
+WORK = Checked(MANY_INSTRUCTIONS)
 
 
 class _Pass:
@@ -52,17 +77,15 @@ class _Pass:
 
     def __init__(
         self,
-        program: Program,
-        chip: Chip,
+        structure: Structure,
+        before: Before,
         order: Sequence[int],
         effects: Effects,
         inputs: Iterable[Access] | None,
     ) -> None:
-        self._instructions = program.instructions
+        self._instructions = structure.program.instructions
         self._visits = order
-        self._structure = Structure.of(program, chip)
-        self._order = Order(self._structure, order)
-        self._overtaking = Overtaking(self._order)
+        self._structure, self._before = structure, before
         self._shadow = Shadow()
         places_of = self._shadow.places_of
         self._effects = [(places_of(read), places_of(written)) for read, written in effects]
@@ -115,7 +138,7 @@ class _Pass:
     def _check_read(self, index: int, place: Touched) -> None:
         met, queue = self._shadow.writes_at(place), 1 << self._structure.queue_of[index]
         for record in met:
-            if not record.done_for & queue and not self._is_written(
+            if not record.done_for & queue and not self._before.is_written(
                 record, index, place, reading=True
             ):
                 self._race("read-after-write", record, index, place)
@@ -136,24 +159,16 @@ class _Pass:
         for record in written:
             if record.done_for & queue:
                 continue
-            if self._is_written(record, index, place, reading=False):
-                self._link(record, index)
+            if self._before.is_written(record, index, place, reading=False):
+                self._before.link(record, index)
             else:
                 self._race("write-after-write", record, index, place)
         for record in read:
-            if not record.done_for & queue and not self._is_read(record, index, place):
+            if not record.done_for & queue and not self._before.is_read(record, index, place):
                 self._race("write-after-read", record, index, place)
         if place.access.buffer is Buffer.RESULT:
             self._undrained(index, place, written, read)
         self._shadow.add_write(NotedAccess(index, visit, place), (*written, *read))
-
-    def _link(self, record: NotedAccess, index: int) -> None:
-        """Note that `index` is done only after `record`, although no semaphore says so."""
-        if record.index >= 0 and self._kind(index) == "engine":
-            queue_of = self._structure.queue_of
-            same = queue_of[record.index] == queue_of[index]
-            if same and not self._order.done_before(record.index, index):
-                record.links.append(index)
 
     def _undrained(
         self, index: int, place: Touched, written: list[NotedAccess], read: list[NotedAccess]
@@ -168,48 +183,6 @@ class _Pass:
             if missing:
                 message = f"overwrites {missing}, {self._named(record.index)}'s result, unread"
                 self._find("undrained", message, (index, record.index), missing)
-
-    # -- what is in order -------------------------------------------------------------------------
-
-    def _kind(self, index: int) -> str:
-        return self._structure.kinds[self._structure.queue_of[index]]
-
-    def _is_written(
-        self, record: NotedAccess, index: int, place: Touched, *, reading: bool
-    ) -> bool:
-        """Return whether the words that two accesses share are surely written before `index`."""
-        first = record.index
-        if first == INITIAL or self._order.done_before(first, index):
-            record.note_done_for(1 << self._structure.queue_of[index])
-            return True
-        if record.links and any(self._order.done_before(link, index) for link in record.links):
-            return True
-        if self._structure.queue_of[first] == self._structure.queue_of[index]:
-            kind = self._kind(index)
-            if kind == "array":
-                return True
-            if kind == "engine" and not reading:
-                return self._overtaking.is_excluded(first, index)
-            return False
-        instruction = self._instructions[first]
-        if not isinstance(instruction, MatMul):
-            return False
-        columns = self._order.columns_before(first, index)
-        if columns and min(record.place.footprint.stop, place.footprint.stop) <= columns:
-            return True
-        rows = self._order.rows_before(first, index)
-        return rows > 0 and _last_place(record.place.access, place.footprint) < rows
-
-    def _is_read(self, record: NotedAccess, index: int, place: Touched) -> bool:
-        """Return whether a recorded read surely was made before `index` writes."""
-        if self._order.read_before(record.index, index):
-            record.note_done_for(1 << self._structure.queue_of[index])
-            return True
-        instruction = self._instructions[record.index]
-        if not isinstance(instruction, MatMul):
-            return False
-        rows = self._order.rows_before(record.index, index)
-        return rows > 0 and _last_place(record.place.access, place.footprint) < rows
 
     # -- findings ---------------------------------------------------------------------------------
 
@@ -240,17 +213,3 @@ def _involved(
     instructions: Sequence[Instruction], indices: tuple[int, ...]
 ) -> tuple[tuple[int, str], ...]:
     return tuple((i, type(instructions[i]).__name__) for i in indices)
-
-
-def _last_place(access: Access, footprint: Footprint) -> int:
-    """Return the number, in the access's order, of the last element that the footprint touches."""
-    size = access.element_bytes
-    if len(access.pattern) == 1 and access.pattern[0][0] > 0 and footprint.is_dense:
-        step, count = access.pattern[0]
-        return min(count - 1, (footprint.high - 1 - access.start) // (step * size))
-    offsets = access.offsets() * size
-    touched = np.zeros(len(offsets), np.bool_)
-    for byte in range(size):
-        touched |= footprint.holds(offsets + byte)
-    places = np.flatnonzero(touched)
-    return int(places[-1]) if len(places) else -1
