@@ -77,6 +77,7 @@ class Structure:
     elapsed: list[int]
     has_tiles: bool = False
     _streaming: dict[tuple[type, str], Streaming] = field(default_factory=dict)
+    _right: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def queue_of(self) -> list[int]:
@@ -125,8 +126,11 @@ class Structure:
 
     def right(self, column: int) -> int:
         """Return the cycles a vector takes to reach a column."""
-        array = self.chip.pe_array
-        return cycles_to(column, array.hop[1], array.cell[1])
+        found = self._right.get(column)
+        if found is None:
+            array = self.chip.pe_array
+            found = self._right[column] = cycles_to(column, array.hop[1], array.cell[1])
+        return found
 
     def streaming(self, multiply: MatMul) -> Streaming:
         """Return how the array streams the vectors of a multiply: few kinds are in a program."""
@@ -219,8 +223,7 @@ def _fill_engine(structure: Structure, members: tuple[int, ...]) -> None:
     first_instruction = structure.program.instructions[members[0]]
     assert isinstance(first_instruction, OnEngine)
     if not chip.engine(first_instruction.engine).independent_lanes:
-        for position, index in enumerate(members):
-            structure.after_reads[index] = position + 1
+        structure.after_reads[list(members)] = np.arange(1, len(members) + 1)
         return
     size = max(chip.state_buffer.partitions, chip.pe_array.cols)
     free = np.full(size, NEVER, np.int32)

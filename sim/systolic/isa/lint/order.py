@@ -12,12 +12,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from systolic.isa.effects import times
 from systolic.isa.instruction import MatMul, Post
 from systolic.isa.lint.guarantees import NEVER, Structure
 from systolic.isa.lint.posts import Chain, PostsAndWaits, Waits
@@ -38,13 +39,11 @@ class Order:
         self.clock = np.full((count, len(structure.names)), -1, np.int32)
         self.known = np.full_like(self.clock, NEVER)
         self.known[np.arange(count), structure.queue] = structure.after_done
-        self._order = order
-        self._semaphores = _semaphores(structure)
-        final = self._sources(s for s in self._semaphores if s.is_final)
-        self._fixed = [
-            [*([before] if before >= 0 else ()), *final.get(index, ())]
-            for index, before in enumerate(_before(structure))
-        ]
+        self._edges, self._semaphores = _edges_and_semaphores(structure)
+        self._fixed = self._sources(s for s in self._semaphores if s.is_final)
+        for post, wait in self._edges:
+            self._fixed[wait].append(post)
+        self._heads = _Heads.of(structure, order)
         self._multiplies = _Multiplies.of(structure)
         self._rows: dict[int, dict[int, list[tuple[int, int]]]] = {}
         self._columns: dict[int, dict[int, list[tuple[int, int]]]] = {}
@@ -54,6 +53,7 @@ class Order:
 
     def _settle(self) -> None:
         """Add what follows until nothing is added: what is final says all at the first time."""
+        self._learn_edges()
         open_ones = [semaphore for semaphore in self._semaphores if not semaphore.is_final]
         to_learn = self._semaphores
         for _ in range(MOST_ROUNDS):
@@ -68,27 +68,35 @@ class Order:
             self._learn(open_ones)
         self._learn_parts()
 
-    def _sources(self, semaphores: Iterable[PostsAndWaits]) -> dict[int, list[int]]:
+    def _sources(self, semaphores: Iterable[PostsAndWaits]) -> defaultdict[int, list[int]]:
         """Return, by instruction, those that surely have started before by some semaphores."""
-        sources: dict[int, list[int]] = defaultdict(list)
+        sources: defaultdict[int, list[int]] = defaultdict(list)
         for semaphore in semaphores:
             for index, found in zip(semaphore.waits.members, semaphore.sources, strict=True):
                 sources[index] += [source for source in found if source >= 0]
         return sources
 
     def _tick(self, open_ones: Sequence[PostsAndWaits]) -> None:
-        """Work out all clocks from the starts that are surely before each start."""
+        """Work out all clocks from the starts that are surely before each start.
+
+        What does not wait differs from the instruction before it in its own position alone.
+        """
         fixed, found = self._fixed, self._sources(open_ones)
+        none: tuple[int, ...] = ()
         queue, position = self.structure.queue_of, self.structure.position_of
+        heads, head_of = self._heads, self._heads.of_each.tolist()
         clock = list(self.clock)  # a row of it for each instruction
-        for index in self._order:
+        for index, behind in zip(heads.order, heads.before, strict=True):
             mine = clock[index]
-            for source in fixed[index]:
-                np.maximum(mine, clock[source], out=mine)
-            if index in found:
-                for source in found[index]:
-                    np.maximum(mine, clock[source], out=mine)
+            if behind >= 0:
+                np.maximum(mine, clock[behind], out=mine)
+            for source in (*fixed.get(index, none), *found.get(index, none)):
+                np.maximum(mine, clock[head_of[source]], out=mine)
+                if mine[queue[source]] < position[source]:
+                    mine[queue[source]] = position[source]
             mine[queue[index]] = position[index]
+        self.clock = self.clock[heads.of_each]
+        self.clock[np.arange(len(self.clock)), self.structure.queue] = self.structure.position
 
     def _learn(self, semaphores: Sequence[PostsAndWaits]) -> None:
         """Work out which positions start after an instruction is done, from the waits."""
@@ -97,6 +105,13 @@ class Order:
             index, queue, position = np.array(facts, np.int32).T
             np.minimum.at(self.known, (index, queue), position)
         self._learn_multiplies()
+
+    def _learn_edges(self) -> None:
+        """Note that what waits for the one post of a semaphore starts after that is made."""
+        if self._edges:
+            post, wait = np.array(self._edges, np.int64).T
+            queue, position = self.structure.queue[wait], self.structure.position[wait]
+            np.minimum.at(self.known, (post, queue), position)
 
     def _learn_multiplies(self) -> None:
         """Give the known positions of each MatMul also to MatMuls that are done no later.
@@ -208,7 +223,8 @@ class _Multiplies(NamedTuple):
         members = [index for index, each in enumerate(work) if isinstance(each, MatMul)]
         if structure.has_tiles or not members:
             return None
-        ends = np.array([structure.window(index, Post(0))[1] for index in members], np.int64)
+        done = Post(0)
+        ends = np.array([structure.window(index, done)[1] for index in members], np.int64)
         own = np.arange(len(members))
         sequences = []
         for sequence in _ascending(ends.tolist()):
@@ -245,31 +261,69 @@ def _pairs(known: npt.NDArray[np.int32]) -> list[list[tuple[int, int]]]:
     return found
 
 
-def _before(structure: Structure) -> list[int]:
-    """Return the instruction before each in its queue, -1 for the first."""
-    found = [-1] * len(structure.program.instructions)
-    for members in structure.members:
-        for before, index in pairwise(members):
-            found[index] = before
-    return found
+class _Heads(NamedTuple):
+    """The instructions that wait, and the first of each queue: others have a clock of these.
+
+    order: in an order in which they can start. before: for each, the head of the instruction before
+    it in its queue; -1 if there is none. of_each: int64 [instructions], the last head of its queue
+    that stands not behind it.
+    """
+
+    order: list[int]
+    before: list[int]
+    of_each: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, structure: Structure, order: Sequence[int]) -> _Heads:
+        """Return the heads of a program."""
+        work = structure.program.instructions
+        waits = np.array([bool(each.waits) for each in work], np.bool_)
+        of_each, before = np.empty((2, len(work)), np.int64)
+        for queue in structure.members:
+            members = np.array(queue, np.int64)
+            is_head = waits[members]
+            is_head[0] = True
+            places = np.maximum.accumulate(np.where(is_head, np.arange(len(members)), 0))
+            of_each[members] = members[places]
+            before[members[0]], before[members[1:]] = -1, of_each[members[:-1]]
+        visited = np.array(order, np.int64)
+        heads = visited[of_each[visited] == visited]
+        return cls(heads.tolist(), before[heads].tolist(), of_each)
 
 
-def _semaphores(structure: Structure) -> list[PostsAndWaits]:
-    """Return the semaphores that have both waits and posts."""
+def _edges_and_semaphores(
+    structure: Structure,
+) -> tuple[list[tuple[int, int]], list[PostsAndWaits]]:
+    """Return (posts, waits) for each wait for the only post of a semaphore, and the others.
+
+    Most semaphores are posted once. The others are those that have both waits and posts.
+    """
     waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    posts: dict[int, dict[int, list[tuple[int, Post]]]] = defaultdict(lambda: defaultdict(list))
-    queue = structure.queue_of
+    posts: dict[int, list[tuple[int, Post]]] = defaultdict(list)
     for index, instruction in enumerate(structure.program.instructions):
         for wait in instruction.waits:
             if wait.value > 0:
                 waits[wait.semaphore].append((index, wait.value))
         for post in instruction.posts:
-            posts[post.semaphore][queue[index]].append((index, post))
-    return [
-        PostsAndWaits(
-            [Chain(structure, members) for members in posts[semaphore].values()],
-            Waits.of(structure, found),
-        )
-        for semaphore, found in waits.items()
-        if semaphore in posts
-    ]
+            posts[post.semaphore].append((index, post))
+    edges: list[tuple[int, int]] = []
+    others: list[PostsAndWaits] = []
+    for semaphore, waiting in waits.items():
+        posting = posts.get(semaphore, [])
+        if len(posting) == 1 and _is_single(structure, *posting[0]):
+            edges += [(posting[0][0], index) for index, _ in waiting]
+        elif posting:
+            others.append(PostsAndWaits(_chains(structure, posting), Waits.of(structure, waiting)))
+    return edges, others
+
+
+def _is_single(structure: Structure, index: int, post: Post) -> bool:
+    return times(structure.program.instructions[index], post, structure.chip) == 1
+
+
+def _chains(structure: Structure, posts: Iterable[tuple[int, Post]]) -> list[Chain]:
+    """Return the posts of a semaphore, by queue."""
+    by_queue: dict[int, list[tuple[int, Post]]] = defaultdict(list)
+    for index, post in posts:
+        by_queue[structure.queue_of[index]].append((index, post))
+    return [Chain(structure, members) for members in by_queue.values()]

@@ -50,6 +50,8 @@ def self_overlaps(program: Program, chip: Chip, effects: Effects) -> list[Diagno
     """Return a finding for each instruction that writes a word twice or reads its own result."""
     found = []
     for index, (read, written) in enumerate(effects):
+        if not written:
+            continue
         instruction = program.instructions[index]
         if _is_apart(instruction, read, written):
             continue
@@ -61,13 +63,13 @@ def self_overlaps(program: Program, chip: Chip, effects: Effects) -> list[Diagno
 
 
 def _is_apart(instruction: Instruction, read: Sequence[Access], written: Sequence[Access]) -> bool:
-    """Return whether all it writes is one access, or none, once, to a buffer that it reads not."""
-    if len(written) != 1:
-        return not written
-    if repeats(written[0]):
+    """Return whether all it writes is one access, once, to a buffer that it does not read."""
+    if len(written) != 1 or repeats(written[0]):
         return False
+    if isinstance(instruction, MatMul):
+        return True
     buffer = written[0].buffer
-    return isinstance(instruction, MatMul) or all(r.buffer is not buffer for r in read)
+    return buffer not in [each.buffer for each in read]
 
 
 def _overlaps(
