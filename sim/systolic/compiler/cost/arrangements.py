@@ -133,7 +133,7 @@ def _columns_pattern(
     return coalesced(tuple((steps[n], plan.move.sizes[n]) for n in together))
 
 
-class _EngineCopy(NamedTuple):
+class EngineCopy(NamedTuple):
     """A copy within lanes, but for its places: so many rows, and how their columns lie."""
 
     dtype: str
@@ -312,15 +312,15 @@ class Planner:
 
     def words(self, plan: Arrangement) -> list[str]:
         """Return the types as which engines copy the columns of tiles."""
-        copy = self._engine_copy(plan, self.engine_columns(plan)[0])
+        copy = self.engine_copy(plan, self.engine_columns(plan)[0])
         works = _on_each_engine(self.chip, *copy)
         return list(dict.fromkeys(work.target.dtype for work in works))
 
     def _engine_ticks(self, plan: Arrangement, together: tuple[int, ...]) -> tuple[int, ...]:
         """Return the ticks of each engine for one copy."""
-        return LAST_CHIP.of(_engine_ticks, self.chip, *self._engine_copy(plan, together))
+        return LAST_CHIP.of(_engine_ticks, self.chip, *self.engine_copy(plan, together))
 
-    def _engine_copy(self, plan: Arrangement, together: tuple[int, ...]) -> _EngineCopy:
+    def engine_copy(self, plan: Arrangement, together: tuple[int, ...]) -> EngineCopy:
         """Return what an engine does to put columns of a tile in order, but for their places.
 
         On the chip a row has the columns of all matrices whose index lies within its order.
@@ -333,7 +333,7 @@ class Planner:
         brought = _columns_pattern(plan, come, sizes, together)
         stored = _columns_pattern(plan, go, plan.move.sizes, together)
         rows = plan.count(plan.rows_in) // self._tall(plan)
-        return _EngineCopy(plan.move.dtype, rows, brought, stored)
+        return EngineCopy(plan.move.dtype, rows, brought, stored)
 
     def turns(self, move: Move) -> int:
         """Return how often the array turns a move's elements: once, or each of their parts."""

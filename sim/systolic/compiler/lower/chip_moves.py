@@ -25,6 +25,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.relays import relayed
+from systolic.compiler.lower.rows_by_words import WordRows, word_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -159,11 +160,16 @@ def _moved(
     if other_cycles is not None and other_cycles <= cycles:
         return False
     source, result = ends
-    names = source.name, result.name
-    if relayed(builder, names, permutation, cycles, copied=plan not in turned):
+    names, in_lanes = (source.name, result.name), plan not in turned
+    by_words = word_rows(planner, plan) if in_lanes and alone else None
+    if by_words is not None:
+        cycles = by_words.cycles
+    if relayed(builder, names, permutation, cycles, copied=in_lanes and by_words is None):
         return True
     how = "by identity products of strided rows"
-    if plan not in turned:
+    if by_words is not None:
+        how = "lane by lane, its rows interleaved by words that DMA copies on"
+    elif in_lanes:
         words = [word for word in planner.words(plan) if word != move.dtype]
         how = f"lane by lane{' in words of ' if words else ''}{' or '.join(words)}"
     builder.choose(
@@ -172,7 +178,7 @@ def _moved(
     if plan in turned:
         _emit_turns(builder, plan, ends)
     else:
-        _emit(builder, plan, ends, planner.engine_columns(plan))
+        _emit(builder, plan, ends, planner.engine_columns(plan), by_words)
     return True
 
 
@@ -313,10 +319,12 @@ def _emit(
     plan: Arrangement,
     ends: tuple[_End, _End],
     columns: tuple[tuple[int, ...], tuple[int, ...]],
+    by_words: WordRows | None,
 ) -> None:
     """Place source and result, and add the copies between windows of them.
 
-    columns: those of one copy, and those for each index of which there is one.
+    columns: those of one copy, and those for each index of which there is one. by_words: where both
+    lie, if rows go by words.
     """
     (before, after), move = ends, plan.move
     together, apart = columns
@@ -327,8 +335,9 @@ def _emit(
     )
     assert view
     assert made
-    source = builder.in_lanes(before.name, view, given=True)
-    result = builder.in_lanes(after.name, made, given=False)
+    here, there, width = by_words[:3] if by_words is not None else (None, None, None)
+    source = builder.in_lanes(before.name, view, given=True, byte=here)
+    result = builder.in_lanes(after.name, made, given=False, byte=there, width=width)
     builder.node(
         "convert",
         (_window(builder, source, factors, before),),
