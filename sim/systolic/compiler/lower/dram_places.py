@@ -61,6 +61,10 @@ class DramPlaces:
         """Return the name of the place of a tensor."""
         return self._of[tensor]
 
+    def first_byte(self, name: str) -> int:
+        """Return the first byte of a place."""
+        return self._places[name].base
+
     def place(self, name: str) -> Shape:
         """Return the shape of a place that is no part of another one."""
         shape = self._places[name].shape

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.arrangements import Planner
+from systolic.compiler.cost.copy_shares import CopiedBytes, shares_apart, waits_for_bursts
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import whole_rows
@@ -105,12 +106,15 @@ def move_in_dram(
 
 def _copied(builder: LayerBuilder, source: str, output: str) -> bool:
     """Copy the bytes of a place to another; return whether it is done."""
-    organisation = builder.chip.dram.organisation
     before, after = builder.dram.shape(source), builder.graph.shape(output)
     if before.size_bytes() != after.size_bytes():
         return False  # one of them has padding behind its last element
-    if organisation is not None and organisation.outstanding == 1:
-        return False  # with one burst in hand, reads and writes close each other's rows
+    if waits_for_bursts(builder.chip):
+        here, there = (builder.dram.first_byte(name) for name in (builder.dram.of(source), output))
+        size = before.dtype.itemsize
+        copied = CopiedBytes(here, there, before.padded_elements() * size, size)
+        if shares_apart(builder.chip, copied) is None:
+            return False  # reads and writes would close each other's rows
     builder.choose(f"{output} has the bytes of {source}: they are copied by all DMA queues")
     builder.copied(builder.dram.of(source), output)
     builder.come_home(output)

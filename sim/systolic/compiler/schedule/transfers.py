@@ -9,6 +9,7 @@ import numpy as np
 
 from systolic.arrays import Mask
 from systolic.compiler.cost.box_copies import accesses, copied_boxes
+from systolic.compiler.cost.copy_shares import CopiedBytes, copy_shares
 from systolic.compiler.cost.dma import (
     CopyTime,
     as_transpose,
@@ -267,14 +268,18 @@ class CopyMaker:
         (source, read), (target, written) = (
             self._tensor(place, ()) for place in (node.origin, node.dram)
         )
-        places = source.shape.padded_elements()
-        share = -(-places // self._chip.dma.useful_queues)
-        first, count = task.number * share, min(share, places - task.number * share)
-        if count <= 0:
-            return
         size = source.shape.dtype.itemsize
+        size_bytes = source.shape.padded_elements() * size
+        shares = copy_shares(self._chip, CopiedBytes(source.base, target.base, size_bytes, size))
+        if task.number >= len(shares):
+            return
+        share = shares[task.number]
         out_of, into = (
-            replace(tensor.whole(), start=tensor.base + first * size, pattern=((1, count),))
+            replace(
+                tensor.whole(),
+                start=tensor.base + share.first,
+                pattern=((1, share.count // size),),
+            )
             for tensor in (source, target)
         )
         self._move(out_of, into, read, written, inwards=True, anywhere=True)
