@@ -107,6 +107,12 @@ def test_short_copies_stay_whole() -> None:
             permuted("s8[8,128,3072]", (1, 0, 2), "s8[128,8,3072]"), "patent_128x64",
             8 * 3072 // 4 // 2 + 1, {"activation", "pooling"},
         ),
+        # 32 columns of 160 elements: activation takes 89 of each, a cycle of two of the array's for
+        # an element, pooling 71, of two and a half. The latency is 222 cycles of activation.
+        (
+            permuted("f16[2,16,256,80]", (3, 2, 1, 0), "f16[80,256,16,2]{2,3,0,1}"),
+            "multi_clock_128x128", 2 * (32 * 89 + 222), {"activation", "pooling"},
+        ),
         # Elements 31 words apart take vector and scalar two cycles each, so they share a bank;
         # gpsimd alone takes 992 words of two cycles of the array, and its latency: 2,104.
         (

@@ -12,8 +12,10 @@ Not here: where tiles lie (`place`), and the parts themselves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import accumulate, combinations, pairwise, product
 
 from systolic.compiler.cost.engines import engine_cycles, in_best_words, lane_copy_engines
@@ -30,6 +32,9 @@ LEAST_CYCLES = 512
 GAIN = 1.1
 """A copy is shared if it takes one engine so many times the estimate of all."""
 MOST_ENGINES = 3
+ENGINES = 2
+STEP_BYTES = 64
+"""Elements that lie so far apart are cut between two of them, mostly."""
 
 Sharers = tuple[tuple[str, ...], ...]
 """Engines that share a copy, those of each stretch of the target together."""
@@ -95,6 +100,23 @@ def _worked_out(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, 
             if ticks < best:
                 best, found = ticks, parts
     return (alone if len(found) == 1 else best), found
+
+
+def bytes_of_first(chip: Chip, size_bytes: int) -> int:
+    """Return how many bytes of a target the first of two engines writes while the other one does
+    the rest, in steps of `STEP_BYTES`.
+
+    The engine that wins ports rather has too many: it may come to the other one's banks, which
+    would then wait for all that it does there. Half if the chip has more than two engines: which
+    of them share a copy is not known.
+    """
+    engines = [(name, chip.period(name), engine) for name, engine in chip.lane_engines.items()]
+    speeds = [Fraction(each.elements_per_cycle, period) for _, period, each in engines]
+    if len(engines) != ENGINES or speeds[0] == speeds[1]:
+        return size_bytes // 2
+    steps = size_bytes * speeds[0] / sum(speeds) / STEP_BYTES
+    wins = chip.port_priority.index(engines[0][0]) < chip.port_priority.index(engines[1][0])
+    return (math.ceil(steps) if wins else int(steps)) * STEP_BYTES
 
 
 def keep_apart(chip: Chip, copies: Sequence[Copy]) -> bool:

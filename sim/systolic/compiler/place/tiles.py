@@ -11,7 +11,7 @@ from weakref import proxy
 import numpy as np
 
 from systolic.arrays import Mask
-from systolic.compiler.cost.side_by_side import LEAST_CYCLES
+from systolic.compiler.cost.side_by_side import LEAST_CYCLES, bytes_of_first
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
@@ -57,6 +57,9 @@ class OnChip:
         )
         self._waited |= columns_of_first_parts(layers)
         self._halved = halves_of_first_parts(layers)
+        read = {self.matrices[name].holder for node in layers.nodes for name in node.inputs}
+        made = {self.matrices[node.output].holder for node in layers.nodes if node.output}
+        self._moved_last = made - read if layers.only_moves else set[str]()
         self.banks = BanksByRole(layers, chip)
         columns = {name: blocks.block[1] for name, blocks in self._blocks.items()}
         self._halves = halves_of(layers, chip, columns)
@@ -205,10 +208,16 @@ class OnChip:
     def _across_banks(self, matrix: str, wish: Wish, size: int) -> Wish:
         """Return a wish for so many bytes of a matrix across two banks.
 
-        Half of them lie in each, or half of those that engines share.
+        Half of them lie in each, or half of those that engines share. What two engines write, and
+        nothing else moves on, is divided as they are fast: each writes in one bank.
         """
         columns, element = self._halved.get(matrix), data_type(self.matrices[matrix].dtype)
-        before = in_words(size) // 2 if columns is None else columns * element.size_bytes
+        if columns is not None:
+            before = columns * element.size_bytes
+        elif matrix in self._moved_last:
+            before = bytes_of_first(self.chip, in_words(size))
+        else:
+            before = in_words(size) // 2
         return self.banks.across(matrix, wish, in_words(size), before)
 
     def _in_halves(self, tile: MatrixTile, wish: Wish) -> Wish:
