@@ -165,3 +165,18 @@ def test_all_elements_arrive_on_both_engines(seed: int, monkeypatch: pytest.Monk
     (op,) = graph.operations
     axes = op.attributes_as(TransposeAttributes).axes
     np.testing.assert_array_equal(outputs["y"], inputs["x"].transpose(axes))
+
+
+def test_engines_keep_apart_whatever_each_has_to_do() -> None:
+    """They meet only where both write, or both read, in a bank: not if one is done sooner."""
+
+    def copy(engine: str, source_byte: int, target_byte: int, words: int) -> Copy:
+        ends = (Access(Buffer.STATE, "s32", 0, 128, byte, ((1, words),))
+                for byte in (source_byte, target_byte))  # fmt: skip
+        source, target = ends
+        return Copy(engine=engine, source=source, target=target)
+
+    long = copy("activation", 0, 2 * BANK, 900)
+    assert module.keep_apart(HBM3, [long, copy("pooling", BANK, 3 * BANK, 100)])
+    assert not module.keep_apart(HBM3, [long, copy("pooling", 3600, 3 * BANK, 100)])
+    assert not module.keep_apart(HBM3, [long, copy("pooling", BANK, 2 * BANK + 3600, 100)])
