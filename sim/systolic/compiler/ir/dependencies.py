@@ -79,16 +79,26 @@ class Region:
 
         Posts of one key may come in any order, so a reader waits for all of them, unless a DMA
         queue posts: its copies end in order. If the bytes were written in an earlier phase, any
-        writer of this phase has waited for it: all are returned.
+        writer of this phase has waited for it: those that begin in the same piece are returned, or
+        all if none does.
         """
         found = [
             writer
             for writer, written in zip(self.writers, self.written, strict=True)
             if written.meets(touched)
         ]
+        found = found or [
+            writer
+            for writer, written in zip(self.writers, self.written, strict=True)
+            if self._piece(written) == self._piece(touched)
+        ]
         keys = {writer.key for writer in found if not _is_in_order(writer.queue)}
         wanted = {writer.step for writer in found}
         return [w for w in self.writers if w.step in wanted or w.key in keys] or list(self.writers)
+
+    def _piece(self, touched: Interval) -> int:
+        """Return the number of the piece in which some bytes begin."""
+        return (touched.first - self.place.first) // self.piece_bytes
 
     def write(
         self, step: int, queue: str, *, accumulates: bool = False, touched: Interval = EVERYWHERE
@@ -104,7 +114,7 @@ class Region:
             self.writers, self.written = [], []
         name = self.name
         if self.piece_bytes:
-            name = f"{name}+{(touched.first - self.place.first) // self.piece_bytes}"
+            name = f"{name}+{self._piece(touched)}"
         self.writers.append(Ref(step, queue, _key(queue, "written", name)))
         self.written.append(touched)
         return list(self.before)
