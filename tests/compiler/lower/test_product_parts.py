@@ -107,7 +107,7 @@ def test_a_given_engine_moves_all_matrices_at_once() -> None:
 @pytest.mark.slow
 def test_an_operand_that_the_array_would_turn_is_moved_during_turns_of_the_other() -> None:
     """Both turned by the array: 19,071 cycles. To move all of x first is no sooner."""
-    graph = multiplied("bf16[12,96,512]{2,0,1}", "bf16[12,512,128]{0,1,2}", "f32[12,96,128]")
+    graph = multiplied("bf16[12,96,512]{2,0,1}", "bf16[12,512,128]{1,0,2}", "f32[12,96,128]")
     result = systolic.run(graph, "ideal_128x128", values=False)
     moved = [node for node in result.compiled.layers.nodes if node.kind == "move"]
     assert {result.compiled.layers.matrix(node.output).tensor for node in moved} == {"x"}
@@ -132,3 +132,12 @@ def test_a_product_strand_by_strand_needs_all_matrices_at_once() -> None:
     )
     result = systolic.run(graph, "lpddr5_6400_128x128", values=False)
     assert parts_of(result.compiled) == {0}
+
+
+def test_engines_share_the_moves_of_an_odd_number_of_matrices() -> None:
+    """Five of eight come first, so that one engine has a half more to copy than the other."""
+    graph = multiplied("bf16[8,384,197]", "bf16[8,197,197]", "bf16[8,384,197]")
+    result = systolic.run(graph, "hbm3_128x128", values=False)
+    first, *_, last = (n.change for n in result.compiled.layers.nodes if n.change)
+    assert (first.part, last.part) == (1, 2)
+    assert result.cycles == 14725

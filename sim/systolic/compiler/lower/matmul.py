@@ -28,6 +28,7 @@ from systolic.compiler.lower.moves import bring_without_gaps
 from systolic.compiler.lower.product_parts import bring_operands
 from systolic.compiler.lower.product_places import (
     MovedOperand,
+    lies_in_reach,
     move_instead_of_turning,
     place_for_product,
 )
@@ -64,6 +65,8 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     moved = list[MovedOperand]()
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
         bring_without_gaps(builder, name, axes, cycles)
+        if lies_in_reach(builder, name, axes):
+            continue
         found = move_instead_of_turning(builder, name, axes)
         if found is None:
             builder.batches.place(name, axes)

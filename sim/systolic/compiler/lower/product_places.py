@@ -20,11 +20,14 @@ from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.homes import in_unbroken_rows
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.relays import RelayEnds, relay_ends
+from systolic.compiler.ir.rows_at_places import rows_at_places
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.digit_moves import (
     DigitMove,
     DigitPlanner,
+    holder_of_places,
     in_rows,
+    matrices_at_places,
     places_at_home,
     views_at_home,
 )
@@ -82,6 +85,40 @@ class MovedOperand:
     def is_sooner_moved(self) -> bool:
         """Whether to move it all at once takes less time than to turn it."""
         return self.turned is None or self.way.cycles * FEWER <= self.turned
+
+
+def lies_in_reach(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
+    """Let an input on the chip lie so that a product takes its matrices as they are, if it can.
+
+    axes: the view [batch..., K, columns] that the product takes. Its rows may lie on partitions,
+    and its columns and matrices at any distances along the address. Return whether they do.
+    """
+    if not _is_alone(builder, tensor, axes) or builder.is_packed(tensor):
+        return False
+    if builder.batches.may_lie_for(tensor, axes):
+        return False  # with its matrices side by side, or as they are
+    home, p = builder.graph.tensor(tensor), block_rows(builder.chip)
+    found = [
+        places
+        for places in places_at_home(builder.chip, home, seen=False)
+        if rows_at_places(places, axes, p, tensor) and _may_lie(builder, tensor, places)
+    ]
+    if not found:
+        return False
+    places = min(found, key=lambda each: each.columns)
+    builder.choose(f"{tensor} lies in reach of a product, its columns at a distance")
+    held = holder_of_places(builder, tensor, places, "state_buffer")
+    builder.batches.lies_as(tensor, axes, matrices_at_places(builder, held, places, axes))
+    return True
+
+
+def _may_lie(builder: LayerBuilder, tensor: str, places: ChipPlaces) -> bool:
+    """Return whether an input has room at some places, beside all that is at home on the chip."""
+    chip, size = builder.chip, places.columns * places.shape.dtype.itemsize
+    if (bank := whole_banks(chip)) and size > bank:
+        return False
+    taken = bytes_at_home(builder.graph, chip) + size
+    return LEFT * taken <= (LEFT - 1) * chip.state_buffer.bytes_per_partition
 
 
 def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> MovedOperand | None:
