@@ -63,6 +63,9 @@ class BanksByRole:
         self._of_lanes = _read_once_per_lane(layers)
         self._turn = dict.fromkeys(ROLES, 0)
         self._besides = _besides(layers)
+        self._multiplied_with = _multiplied_with(layers)
+        self._made_late = _made_late(layers)
+        self._made_in_parts = tuple(sorted(_made_in_parts(layers)))
         self._bank_bytes = chip.state_buffer.bank_bytes
         self._bytes = chip.state_buffer.bytes_per_partition
         self._given = {m.name: m.bank for m in layers.matrices if m.bank is not None}
@@ -95,12 +98,19 @@ class BanksByRole:
         """Return the matrices that are read while the array streams this one, or an engine does."""
         return self._besides.get(matrix, ())
 
-    def apart(self, matrix: str, wish: Wish, taken: Collection[int]) -> Wish:
+    def read_in_parts(self, matrix: str) -> tuple[str, ...]:
+        """Return what a product takes the first part of while a matrix between two legs is read."""
+        return self._made_in_parts if matrix in self._made_late else ()
+
+    def apart(
+        self, matrix: str, wish: Wish, taken: Collection[int], rather: Collection[int] = ()
+    ) -> Wish:
         """Return a wish that leaves out banks in which tiles lie that are read at the same time.
 
         Of the other banks those of the wish come first, then those that hold few tiles which are
         streamed. What engines read may lie with stationary tiles too, which are read in loads only.
-        The wish stays as it is if every bank is taken.
+        rather: further banks to leave out, if there are others. The wish stays as it is if every
+        bank is taken.
         """
         roles: tuple[Role, ...] = ("turned", "result")
         if self._roles.get(matrix, "result") == "result":
@@ -108,14 +118,22 @@ class BanksByRole:
         rings = [self._rings[role] for role in roles if role in self._rings]
         ranges = [*wish.ranges, *(bank for ring in rings for bank in ring)]
         free = [bank for bank in ranges if bank.first // self._bank_bytes not in taken]
-        return replace(wish, ranges=tuple(free)) if free else wish
+        best = [bank for bank in free if bank.first // self._bank_bytes not in rather] or free
+        return replace(wish, ranges=tuple(best)) if best else wish
 
-    def across(self, matrix: str, wish: Wish, size: int, before: int) -> Wish:
+    def multiplied_with(self, matrix: str) -> tuple[str, ...]:
+        """Return the matrices that products read in the same cycles as this one."""
+        return self._multiplied_with.get(matrix, ())
+
+    def across(
+        self, matrix: str, wish: Wish, size: int, before: int, taken: Collection[int] = ()
+    ) -> Wish:
         """Return a wish for so many bytes of a matrix, `before` of which lie before a bank's end.
 
-        If no such bytes are free, the wish stays as it is. Both banks are rather those of the
-        matrix's role. Beside matrices whose banks are given, from the first on, these lie in the
-        last ones; but what is read keeps out of the very last one, where an identity is read too.
+        If no such bytes are free, the wish stays as it is. Both banks are rather none of those that
+        are taken by what is read in the same cycles, and then those of the matrix's role. Beside
+        matrices whose banks are given, from the first on, these lie in the last ones; but what is
+        read keeps out of the very last one, where an identity is read too.
         """
         ring = self._rings.get(self._roles.get(matrix, "result"), Ring())
         own = range(ring.first + 1, ring.first + ring.count)
@@ -124,11 +142,16 @@ class BanksByRole:
             ends = ends[::-1] if matrix in self._written else [*ends[-2::-1], ends[-1]]
         else:
             ends.sort(key=lambda end: end // self._bank_bytes not in own)
+            ends.sort(key=lambda end: {*self._banks_at(end)}.isdisjoint(taken), reverse=True)
         first = (end - before // ALIGNMENT * ALIGNMENT for end in ends)
         halves = [
             Interval(start, start + size) for start in first if 0 <= start <= self._bytes - size
         ]
         return replace(wish, ranges=(*halves, *wish.ranges))
+
+    def _banks_at(self, end: int) -> tuple[int, int]:
+        """Return the two banks between which a byte is."""
+        return end // self._bank_bytes - 1, end // self._bank_bytes
 
     def wish(self, role: Role) -> Wish:
         """Return the wish for the place of a role's next tile: the banks of the role in turn."""
@@ -206,12 +229,33 @@ def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
     return {name: read for name, read in found.items() if read}
 
 
+def _multiplied_with(layers: Layers) -> dict[str, tuple[str, ...]]:
+    """Return, for each operand of products, the holders of the operands that are read with it."""
+    holders = {matrix.name: matrix.holder for matrix in layers.matrices}
+    found: dict[str, tuple[str, ...]] = {}
+    for node in layers.nodes:
+        if node.kind == "multiply":
+            one, other = (holders[name] for name in node.inputs[:2])
+            found[one] = (*found.get(one, ()), other)
+            found[other] = (*found.get(other, ()), one)
+    return found
+
+
 def _made_late(layers: Layers) -> set[str]:
     """Return the matrices between the legs of moves that are made while a product goes on."""
     return {
         node.output
         for node in layers.nodes
         if node.change is not None and node.change.part == 2 and not node.change.in_part
+    }
+
+
+def _made_in_parts(layers: Layers) -> set[str]:
+    """Return the matrices of which a product takes the first part while the other one is made."""
+    return {
+        node.output
+        for node in layers.nodes
+        if node.change is not None and node.change.part == 2 and node.change.in_part
     }
 
 

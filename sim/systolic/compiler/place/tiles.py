@@ -203,7 +203,8 @@ class OnChip:
             return self._across_banks(tile.matrix, wish, self.size_bytes(tile))
         if not besides:
             return self._in_halves(tile, wish)
-        return self.banks.apart(tile.matrix, wish, self._banks_of_all(besides))
+        taken, in_parts = self._banks_of_all(besides), self.banks.read_in_parts(tile.matrix)
+        return self.banks.apart(tile.matrix, wish, taken, self._banks_of_all(in_parts))
 
     def _across_banks(self, matrix: str, wish: Wish, size: int) -> Wish:
         """Return a wish for so many bytes of a matrix across two banks.
@@ -218,7 +219,8 @@ class OnChip:
             before = bytes_of_first(self.chip, in_words(size))
         else:
             before = in_words(size) // 2
-        return self.banks.across(matrix, wish, in_words(size), before)
+        taken = self._banks_of_all(self.banks.multiplied_with(matrix))
+        return self.banks.across(matrix, wish, in_words(size), before, taken)
 
     def _in_halves(self, tile: MatrixTile, wish: Wish) -> Wish:
         """Return the wish for a tile in a graph of which queues share some tiles."""
@@ -416,6 +418,10 @@ class OnChip:
         size = self._fixed_bytes(matrix)
         if wish is None:
             wish = self.banks.wish_of_all(matrix.name)
+            besides = self.banks.besides(matrix.name)
+            if besides and size <= self.chip.state_buffer.bank_bytes:
+                own = self.banks.wish_of(matrix.name)
+                wish = self.banks.apart(matrix.name, own, self._banks_of_all(besides))
             if matrix.name in self._across:
                 wish = self._across_banks(matrix.name, wish, size)
         if matrix.byte is not None:
