@@ -33,6 +33,7 @@ from systolic.compiler.lower.product_places import (
     MovedOperand,
     OperandWay,
     OperandWays,
+    is_in_rounds,
     rows_side_by_side,
 )
 from systolic.compiler.lower.relays import lanes_between
@@ -148,11 +149,6 @@ def _note_matrices(
     builder.batches.lies_as(operand.tensor, operand.axes, matrices)
 
 
-def _in_rounds(way: OperandWay) -> bool:
-    """Return whether engines alone make all of a way, from lanes to lanes."""
-    return way.move is None and bool(way.legs) and all(leg.engine and leg.given for leg in way.legs)
-
-
 @dataclass(frozen=True, slots=True)
 class _PartsPlanner:
     """A product, the operands that engines may move, and about how many cycles the product takes.
@@ -212,7 +208,7 @@ class _PartsPlanner:
 
         Of more operands not all have room across two banks, where engines share their moves.
         """
-        may = [each for each in self.operands if _in_rounds(each.way) and self._has_all(each)]
+        may = [each for each in self.operands if is_in_rounds(each.way) and self._has_all(each)]
         sooner = tuple(each for each in may if each.is_sooner_moved)
         if sooner or any(each.is_sooner_moved for each in self.operands):
             return [sooner] if sooner else []
@@ -289,7 +285,7 @@ class _PartsPlanner:
         for span in (Span(0, first), Span(first, self._count - first)):
             ends = ((_part(end, span),) for end in (operand.way.source, stop))
             relays = OperandWays(self.builder, *ends).relayed(operand.tensor, operand.way.cycles)
-            best = min(filter(_in_rounds, relays), key=lambda way: way.cycles, default=None)
+            best = min(filter(is_in_rounds, relays), key=lambda way: way.cycles, default=None)
             if best is None:
                 return None
             ways.append(best)

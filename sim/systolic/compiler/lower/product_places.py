@@ -69,6 +69,11 @@ class OperandWay:
     cycles: int
 
 
+def is_in_rounds(way: OperandWay) -> bool:
+    """Return whether engines alone make all of a way, from lanes to lanes."""
+    return way.move is None and bool(way.legs) and all(leg.engine and leg.given for leg in way.legs)
+
+
 @dataclass(frozen=True, slots=True)
 class MovedOperand:
     """A tensor that a product takes as the matrices `axes`, and how it comes to their rows.
@@ -139,8 +144,15 @@ def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> MovedOp
         tuple(places_at_home(builder.chip, home)),
         tuple(in_rows(builder.chip, plain, [view])),
     )
-    way = ways.cheapest(tensor, _usual_cycles(builder, tensor, axes))
-    return None if way is None else MovedOperand(tensor, axes, way)
+    usual = _usual_cycles(builder, tensor, axes)
+    way = ways.cheapest(tensor, usual)
+    if way is not None:
+        return MovedOperand(tensor, axes, way)
+    if math.isinf(usual) or usual <= LEAST_CYCLES or not _has_room(builder, tensor, axes[-2]):
+        return None
+    relays = ways.relayed(tensor, usual)
+    found = min(filter(is_in_rounds, relays), key=lambda each: each.cycles, default=None)
+    return None if found is None else MovedOperand(tensor, axes, found, round(usual))
 
 
 def move_instead_of_turning(builder: LayerBuilder, tensor: str, axes: Axes) -> MovedOperand | None:
