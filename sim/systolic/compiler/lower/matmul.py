@@ -25,7 +25,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
-from systolic.compiler.lower.product_parts import bring_operands
+from systolic.compiler.lower.product_parts import ArrayWork, bring_operands
 from systolic.compiler.lower.product_places import (
     MovedOperand,
     lies_in_reach,
@@ -72,10 +72,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
             builder.batches.place(name, axes)
             found = place_for_product(builder, name, axes)
         moved += [] if found is None else [found]
-    in_turn = None
-    if strands_of_result(builder, op.output, out) is None:
-        in_turn = _in_turn_cost(builder, op, sizes, mapping)
-    bring_operands(builder, op.output, moved, in_turn)
+    bring_operands(builder, op.output, moved, _array_work(builder, op, sizes, mapping))
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
     folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
     rows = folded.choose(cycles, _stored_bytes(builder, op.output))
@@ -89,14 +86,22 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     builder.batches.store(op.output)
 
 
-def _in_turn_cost(
+def _array_work(
     builder: LayerBuilder, op: Operation, axes: _ProductAxes, mapping: Mapping
-) -> int:
-    """Return about how many cycles the array takes for the products of all matrices."""
+) -> ArrayWork:
+    """Return about how many cycles the array takes for the products of all matrices.
+
+    If the result lies in strands, each is made for all matrices before the next one is.
+    """
     left, shape = builder.graph.shape(op.inputs[0]), builder.graph.shape(op.output)
     *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
+    out = axes.out if mapping == "lhs" else swap(axes.out)
+    lies = strands_of_result(builder, op.output, out)
+    passes = lies.ways if lies else 1
+    M, N = (-(-M // passes), N) if mapping == "lhs" else (M, -(-N // passes))
     sizes = M, left.dims[-1], N
-    return products_in_turn_cost(builder.chip, mapping, batch, sizes, left.element_type)
+    each = products_in_turn_cost(builder.chip, mapping, batch, sizes, left.element_type)
+    return ArrayWork(each * passes, passes)
 
 
 def _beside(

@@ -57,20 +57,28 @@ class _InParts:
     early_cycles: int
 
 
+@dataclass(frozen=True, slots=True)
+class ArrayWork:
+    """About how many cycles of the array a product takes, all matrices in turn.
+
+    passes: so many times it goes over all matrices; each time it makes a part of every one.
+    """
+
+    cycles: int
+    passes: int = 1
+
+
 def bring_operands(
-    builder: LayerBuilder, output: str, moved: Sequence[MovedOperand], work_cycles: int | None
+    builder: LayerBuilder, output: str, moved: Sequence[MovedOperand], work: ArrayWork
 ) -> None:
     """Place the operands of a product that engines move, and add their moves.
 
     output: what the product makes. moved: those that may be moved, some of which the array may turn
-    instead. work_cycles: about how many cycles the product takes if it makes one matrix after
-    another (None: it makes a part of each of them first).
+    instead.
     """
     sooner = [operand for operand in moved if operand.is_sooner_moved]
-    parts = list[_InParts]()
-    if work_cycles is not None:
-        planner = _PartsPlanner(builder, output, tuple(moved), work_cycles)
-        parts = planner.parts(planner.all_at_once(sooner))
+    planner = _PartsPlanner(builder, output, tuple(moved), work)
+    parts = planner.parts(planner.all_at_once(sooner))
     in_parts = [each.operand for each in parts]
     for operand in moved:
         if operand in in_parts:
@@ -151,7 +159,7 @@ def _note_matrices(
 
 @dataclass(frozen=True, slots=True)
 class _PartsPlanner:
-    """A product, the operands that engines may move, and about how many cycles the product takes.
+    """A product, the operands that engines may move, and what the product takes of the array.
 
     Of the operands some may be moved in two parts, while the array turns the others if it can.
     """
@@ -159,7 +167,7 @@ class _PartsPlanner:
     builder: LayerBuilder
     output: str
     operands: tuple[MovedOperand, ...]
-    work_cycles: int
+    work: ArrayWork
 
     def all_at_once(self, moved: Sequence[MovedOperand]) -> int:
         """Return about how many cycles all takes if these operands are moved before the product."""
@@ -169,7 +177,7 @@ class _PartsPlanner:
         """Return the array's cycles for the product, and to turn the operands that do not move."""
         others = (each for each in self.operands if each not in moved)
         turned = sum(each.turned or 0 for each in others if not each.is_sooner_moved)
-        return self.work_cycles + turned
+        return self.work.cycles + turned
 
     def parts(self, others: int) -> list[_InParts]:
         """Return the operands that are moved in parts, if that is cheaper; else none.
@@ -247,8 +255,8 @@ class _PartsPlanner:
 
     def _rest(self, some: Sequence[MovedOperand], part: float, late: float) -> float:
         """Return the cycles behind the first part: its work and the late moves, then the rest."""
-        work = self._of_array(some)
-        return max(late, work * part) + work * (1 - part)
+        work, first = self._of_array(some), part / self.work.passes
+        return max(late, work * first) + work * (1 - first)
 
     def _if_cheaper(
         self, planned: list[_InParts], first: int, engine: str, others: int
