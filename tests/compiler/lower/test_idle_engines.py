@@ -109,7 +109,7 @@ def test_an_operand_moves_on_one_engine_while_another_takes_turned_elements_out(
     On one engine all of it takes 37,326 cycles.
     """
     graph = multiplied(
-        "f16[96,128,128]{0,2,1}",
+        "f16[96,128,128]{2,1,0}",
         "f16[96,128,64]{2,1,0:T(8,128)(2,1)}",
         "f16[96,128,64]{2,1,0:T(8,128)(2,1)}",
     )

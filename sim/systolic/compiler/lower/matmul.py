@@ -62,17 +62,20 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     sizes = _product_axes(builder, op)
     mapping, cycles = _mapping(builder, op, sizes)
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
-    moved = list[MovedOperand]()
+    moved, in_reach = list[MovedOperand](), 0
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
         bring_without_gaps(builder, name, axes, cycles)
         if lies_in_reach(builder, name, axes):
+            in_reach += 1
             continue
         found = move_instead_of_turning(builder, name, axes)
         if found is None:
             builder.batches.place(name, axes)
             found = place_for_product(builder, name, axes)
         moved += [] if found is None else [found]
-    bring_operands(builder, op.output, moved, _array_work(builder, op, sizes, mapping))
+    work = _array_work(builder, op, sizes, mapping)
+    turns = sum(each.is_sooner_moved for each in moved) + in_reach < len(op.inputs)
+    bring_operands(builder, op.output, moved, None if turns and work.passes > 1 else work)
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
     folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
     rows = folded.choose(cycles, _stored_bytes(builder, op.output))

@@ -69,16 +69,19 @@ class ArrayWork:
 
 
 def bring_operands(
-    builder: LayerBuilder, output: str, moved: Sequence[MovedOperand], work: ArrayWork
+    builder: LayerBuilder, output: str, moved: Sequence[MovedOperand], work: ArrayWork | None
 ) -> None:
     """Place the operands of a product that engines move, and add their moves.
 
     output: what the product makes. moved: those that may be moved, some of which the array may turn
-    instead.
+    instead. work: None if it goes over all matrices several times and may turn others the first
+    time: then nothing is moved in parts.
     """
     sooner = [operand for operand in moved if operand.is_sooner_moved]
-    planner = _PartsPlanner(builder, output, tuple(moved), work)
-    parts = planner.parts(planner.all_at_once(sooner))
+    parts = list[_InParts]()
+    if work is not None:
+        planner = _PartsPlanner(builder, output, tuple(moved), work)
+        parts = planner.parts(planner.all_at_once(sooner))
     in_parts = [each.operand for each in parts]
     for operand in moved:
         if operand in in_parts:
