@@ -29,9 +29,13 @@ from systolic.compiler.place.free_bytes import ALIGNMENT, End, Wish
 from systolic.hw.spec import Chip
 from systolic.spans import Interval
 
-Role = Literal["stationary", "turned", "result", "moving"]
-ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")
-"""The roles, in the order of their banks. turned: matrices to be turned, not their results."""
+Role = Literal["stationary", "turned", "copied", "result", "moving"]
+ROLES: tuple[Role, ...] = ("stationary", "turned", "copied", "result", "moving")
+"""The roles, in the order of their banks. turned: matrices to be turned, not their results.
+copied: what engines copy or cast in a move from DRAM, while other copies are written.
+"""
+MOVING = {"convert", "turn", "store", "copy"}
+"""The kinds of nodes of moves from DRAM to DRAM."""
 OF_IMAGES = 2
 """The least banks of moving tiles among images."""
 FEW_COLUMNS = 8
@@ -175,6 +179,11 @@ def _roles(layers: Layers) -> dict[str, Role]:
     for node in layers.nodes:
         if node.kind == "multiply":
             roles[holders[node.inputs[1]]] = "moving"
+    kinds = {node.kind for node in layers.nodes}
+    if layers.dram and "turn" in kinds and kinds <= MOVING:
+        for node in layers.nodes:
+            if node.kind == "convert":
+                roles.setdefault(holders[node.inputs[0]], "copied")
     for matrix in layers.matrices:
         roles.setdefault(matrix.name, "result")
     return roles
