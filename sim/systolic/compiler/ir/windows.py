@@ -311,7 +311,7 @@ class WordWindow:
 
     many: int
     dtype: str
-    within: DigitWindow
+    within: DigitWindow | MatrixWindow
 
     @property
     def holder(self) -> str:

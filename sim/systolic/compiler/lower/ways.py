@@ -23,6 +23,13 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.candidates import lane_by_lane, turned
+from systolic.compiler.lower.word_ways import (
+    emit_words,
+    on_words,
+    words_estimate,
+    words_instructions,
+    words_work,
+)
 from systolic.hw.datatypes import data_type
 
 MOST_FACTORS = 8
@@ -209,6 +216,13 @@ def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     builder.store_at(after, ends.target, after.axes)
 
 
+def _emit_words(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
+    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.brought), made=False)
+    after = _tile(builder, plan, ends, (*plan.groups, plan.rows_out, plan.cols_out), made=True)
+    emit_words(builder, Planner(builder.chip, builder.options), plan, (before, after))
+    builder.store_at(after, ends.target, after.axes)
+
+
 def _emit_transposes(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     axes = (*plan.groups, plan.rows_in, plan.cols_out)
     matrix = _tile(builder, plan, ends, axes, made=False)
@@ -318,5 +332,13 @@ WAYS: tuple[Way, ...] = (
         emit=_emit_array,
         between=Planner.array_work,
         least=Planner.least_by_array,
+    ),
+    Way(
+        "by words that the array turns",
+        on_words,
+        words_estimate,
+        words_instructions,
+        emit=_emit_words,
+        between=words_work,
     ),
 )
