@@ -6,6 +6,7 @@ sets of numbers.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
@@ -177,3 +178,19 @@ def test_findings_are_those_of_the_pass(monkeypatch: pytest.MonkeyPatch) -> None
         with_loops = find_hazards(program, chip, order, effects, None)
         monkeypatch.setattr(races, "WORK", races.Checked(many=1 << 40))
         assert with_loops == find_hazards(program, chip, order, effects, None)
+
+
+def test_an_access_of_too_many_pairs_is_left_to_the_pass() -> None:
+    wide = Access(Buffer.DRAM, "s8", 0, 1, 0, tuple((3**n, 2) for n in range(6, 0, -1)))
+    read = Access(Buffer.DRAM, "s8", 0, 1, 0, ((3, 2),))
+    target = Access(Buffer.STATE, "s8", 0, 1, 0, ((1, 2),))
+    assert verdicts(copies((read, target)), CHIP, [wide]) == (False, True)
+
+
+def test_without_numba_the_pass_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(races, "WORK", races.Checked(many=0))
+    monkeypatch.setitem(sys.modules, "systolic.isa.lint.proof", None)
+    target = Access(Buffer.STATE, "s8", 0, 1, 0, ((1, 4),))
+    program = copies((filled(target, 1000), target), (filled(target, 2000), target))
+    found = find_hazards(program, CHIP, (0, 1), effects_of(program), None)
+    assert [each.code for each in found] == ["write-after-write"]

@@ -32,6 +32,10 @@ _fields = attrgetter("partition", "partitions", "start", "buffer", "dtype", "pat
 _BUFFERS = tuple(Buffer)
 
 
+class TooManyStepsError(ValueError):
+    """An access has more pairs than instructions may have."""
+
+
 class AccessTable(NamedTuple):
     """accesses: of each place. places, shapes: rows of `meetings_numba`. cells: how many.
 
@@ -50,7 +54,12 @@ class AccessTable(NamedTuple):
 
     @classmethod
     def of(cls, effects: Effects, inputs: Iterable[Access]) -> AccessTable:
-        """Return the accesses of a program, and those to what has contents at cycle 0."""
+        """Return the accesses of a program, and those to what has contents at cycle 0.
+
+        Raises:
+            TooManyStepsError: there are no columns for one of them.
+
+        """
         numbers: dict[tuple[object, ...], int] = {}
         accesses: list[Access] = []
 
@@ -115,12 +124,12 @@ def _shape_row(access: Access) -> list[int]:
     """Return the ends of an access, from its start, and the columns of its shape.
 
     Raises:
-        ValueError: it has more pairs than there are columns for.
+        TooManyStepsError: it has more pairs than there are columns for.
 
     """
     footprint = Footprint.of(access)
     if len(footprint.steps) > PAIRS:
-        raise ValueError(f"at most {PAIRS} steps, found {len(footprint.steps)}")
+        raise TooManyStepsError(f"at most {PAIRS} steps, found {len(footprint.steps)}")
     row = [0] * SHAPE_COLUMNS
     row[RUN], row[REPEATS] = footprint.run, int(footprint.repeats)
     row[IS_LONG] = int(footprint.runs > LARGEST_RUNS)

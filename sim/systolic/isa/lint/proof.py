@@ -17,7 +17,7 @@ from systolic.isa.access import Access
 from systolic.isa.effects import Effects, reads_its_target
 from systolic.isa.footprint import uncovered
 from systolic.isa.instruction import Instruction, MatMul
-from systolic.isa.lint.access_table import AccessTable
+from systolic.isa.lint.access_table import AccessTable, TooManyStepsError
 from systolic.isa.lint.before import Before
 from systolic.isa.lint.last_accesses import NotedAccess, Touched
 from systolic.isa.lint.meetings_numba import (
@@ -41,7 +41,10 @@ def is_clean(
 
     False says nothing: there may be a finding, or too much is left open.
     """
-    table = AccessTable.of(effects, inputs or ())
+    try:
+        table = AccessTable.of(effects, inputs or ())
+    except TooManyStepsError:
+        return False
     visited = _visits(order, visits, table, are_known=inputs is not None)
     notes = _notes(table, len(order.structure.names))
     if not visit_all(visited, notes):
