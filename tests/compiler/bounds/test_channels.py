@@ -1,7 +1,4 @@
-"""Bursts in the busiest channel of DRAM and its busiest bank group, counted element by element.
-
-Rows opened, by hand.
-"""
+"""Bursts in the busiest channel of DRAM, counted element by element; rows opened, by hand."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ import pytest
 
 import systolic
 from support.chips import ideal_chip
-from systolic.compiler.bounds.channels import busiest_channel, busiest_group
-from systolic.hw.formulas.dram import least_group_cycles, opened_cycles, place
+from systolic.compiler.bounds.channels import busiest_channel
+from systolic.hw.formulas.dram import opened_cycles, place
 from systolic.hw.formulas.timing import dram_bound
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.isa import Access, Buffer, DmaCopy, Program
@@ -30,57 +27,35 @@ def drawn(rng: Random) -> Shape:
     return Shape.parse(f"{dtype}[{','.join(map(str, dims))}]{{{order}:T(8,16){pairs}}}")
 
 
-GROUPS_FIRST = ("bank_group", "column", "bank", "row")
-
-
-def organised(rng: Random, groups: int = 1) -> DramOrganisation:
-    """Return channels whose banks fall into so many groups, which follow one another by bursts."""
+def organised(rng: Random) -> DramOrganisation:
     burst = rng.choice([16, 32, 64])
     return DramOrganisation(
-        channels=rng.choice([1, 2, 4]), banks=2 * groups, bank_groups=groups, row_bytes=256,
-        burst_bytes=burst, interleave_bytes=burst * groups * rng.choice([1, 2, 4]),
-        address_order=GROUPS_FIRST, activate_cycles=3, precharge_cycles=2,
+        channels=rng.choice([1, 2, 4]), banks=2, row_bytes=256, burst_bytes=burst,
+        interleave_bytes=burst * rng.choice([1, 2, 4]), activate_cycles=3, precharge_cycles=2,
     )  # fmt: skip
-
-
-def least_of_busiest(shapes: list[Shape], parts: DramOrganisation, *, groups: bool) -> int:
-    """Return the bursts of the busiest channel, or group of all channels, at the best beginning."""
-    width, count = parts.interleave_bytes, parts.bank_groups if groups else parts.channels
-    counts = list[list[list[int]]]()
-    for shape in shapes:
-        index = np.unravel_index(np.arange(shape.num_elements()), shape.dims)
-        first = shape.linear_index([*index]) * shape.dtype.itemsize
-        counts.append([])
-        for begin in range(0, width * parts.channels, 64):
-            bursts = sorted({(byte + begin) // parts.burst_bytes for byte in first.tolist()})
-            places = [place(parts, n * parts.burst_bytes) for n in bursts]
-            found = [int(p.bank % parts.bank_groups if groups else p.channel) for p in places]
-            counts[-1].append([found.count(n) for n in range(count)])
-    pairs = [[one] for one in counts[0]] if len(counts) == 1 else [
-        [one, other] for one in counts[0] for other in counts[1]
-    ]  # fmt: skip
-    return min(max(map(sum, zip(*pair, strict=True))) for pair in pairs)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_beginning_has_fewer_bursts_in_its_busiest_channel(seed: int) -> None:
     rng = Random(seed)
     shapes, parts = [drawn(rng) for _ in range(rng.randint(1, 2))], organised(rng)
-    even = all(shape.padded_elements() == shape.num_elements() for shape in shapes)
-    expected = 0 if even or parts.channels == 1 else least_of_busiest(shapes, parts, groups=False)
-    assert busiest_channel(shapes, parts) == expected
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_no_beginning_has_fewer_bursts_in_its_busiest_bank_group(seed: int) -> None:
-    rng = Random(seed)
-    shapes, parts = [drawn(rng) for _ in range(rng.randint(1, 2))], organised(rng, 4)
-    even = all(shape.padded_elements() == shape.num_elements() for shape in shapes)
-    expected = 0 if even else -(-least_of_busiest(shapes, parts, groups=True) // parts.channels)
-    assert busiest_group(shapes, parts) == expected
-    hashed = parts.model_copy(update={"hash_channels": True})
-    assert busiest_group(shapes, hashed) == expected
-    assert busiest_group(shapes, parts.model_copy(update={"hash_banks": True})) == 0
+    found = busiest_channel(shapes, parts)
+    if all(shape.padded_elements() == shape.num_elements() for shape in shapes):
+        assert found == 0
+        return
+    counts = []
+    for shape in shapes:
+        index = np.unravel_index(np.arange(shape.num_elements()), shape.dims)
+        first = shape.linear_index([*index]) * shape.dtype.itemsize
+        counts.append([])
+        for begin in range(0, parts.interleave_bytes * parts.channels, 64):
+            bursts = sorted({(byte + begin) // parts.burst_bytes for byte in first.tolist()})
+            channels = [int(place(parts, n * parts.burst_bytes).channel) for n in bursts]
+            counts[-1].append([channels.count(n) for n in range(parts.channels)])
+    pairs = [[one] for one in counts[0]] if len(counts) == 1 else [
+        [one, other] for one in counts[0] for other in counts[1]
+    ]  # fmt: skip
+    assert found == min(max(map(sum, zip(*pair, strict=True))) for pair in pairs)
 
 
 def test_hashed_channels_are_not_counted() -> None:
@@ -88,7 +63,7 @@ def test_hashed_channels_are_not_counted() -> None:
     assert busiest_channel([Shape.parse("f32[64,4]{1,0:T(8,16)}")], parts) == 0
 
 
-def one_in_hand(**parts: object) -> Chip:
+def one_in_hand(**parts: int) -> Chip:
     """Return a chip with one channel of 4 bytes in a cycle, and bursts of 16: four cycles each."""
     return ideal_chip(4, 4, dma={"queues": 1, "bytes_per_cycle": 4}, dram={
         "bytes_per_cycle": 4, "size_bytes": 1 << 20, "latency_cycles": 0, "organisation": {
@@ -110,37 +85,6 @@ def test_every_row_is_opened_once_and_all_but_the_first_of_a_bank_close_another(
     assert opened_cycles(one_in_hand(outstanding=2), 320) == 0
     refreshed = one_in_hand(refresh_interval_cycles=90, refresh_cycles=5)
     assert opened_cycles(refreshed, 320) == 20 * 4 + 5 * 3
-
-
-def test_bursts_of_one_bank_group_are_as_far_apart_as_it_says() -> None:
-    """Every second burst of 16: 7 * 7 + 4 cycles. A refresh of 9 cycles hides 3 of 7 that two
-    bursts are apart; with one due every 30 cycles there is one before the last."""
-    parts = {"banks": 4, "bank_groups": 2, "address_order": GROUPS_FIRST, "interleave_bytes": 32,
-             "burst_gap_in_group_cycles": 7, "activate_cycles": 0, "precharge_cycles": 0,
-             "outstanding": 8}  # fmt: skip
-    there = Access(Buffer.DRAM, "u8", 0, 1, 0, ((32, 8), (1, 16)))
-    here = Access(Buffer.STATE, "u8", 0, 1, 0, ((1, 128),))
-    program = Program("group", (DmaCopy(dma_queue=0, source=there, target=here),))
-    for refresh, cycles in ((0, 7 * 7 + 4), (30, 7 * 7 + 4 + 9 - 3)):
-        timings = {"refresh_interval_cycles": refresh, "refresh_cycles": 9 if refresh else 0}
-        chip = one_in_hand(**parts, **timings)
-        taken = simulate(chip, program, values=False).trace.cycles("dma0")
-        assert taken == least_group_cycles(chip, 8) == cycles
-
-
-def test_short_rows_of_wide_tiles_lie_in_one_bank_group() -> None:
-    """f32[4096,4] in T(8,128): 16 bytes of each 512, so 4,096 bursts, 1,024 in each channel, 4
-    cycles apart, and the source's 2,048 bursts evenly: 128 more in each group of a channel."""
-    builder = GraphBuilder(home="dram")
-    builder.tensor("x", "f32[4096,4]")
-    builder.add("relayout", ("x",), "f32[4096,4]{1,0:T(8,128)}", name="y")
-    result = systolic.run(builder.graph(), "lpddr5_6400_128x128", values=False)
-    refreshes = (1024 + 128 - 1 - 4) * 4 // 3125
-    cycles = 480 + 17 + (1024 + 128 - 1) * 4 + 2 + refreshes * (224 - 2)
-    bound = result.summary["bound"]
-    assert bound["why"] == "bursts of one bank group of DRAM"
-    assert bound["cycles"] == -(-cycles * 10 // 8)
-    assert result.cycles >= bound["cycles"]
 
 
 def test_columns_of_tiles_that_are_mostly_gaps_lie_in_one_channel() -> None:

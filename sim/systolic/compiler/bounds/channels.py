@@ -16,7 +16,8 @@ import numpy as np
 from systolic.compiler.bounds.common_runs import MOST_PLACES, places_of_elements
 from systolic.compiler.ir.carried import carrier_shape, is_packed
 from systolic.compiler.ir.dram_tensor import BURST_BYTES
-from systolic.hw.formulas.moves import bank_group_bound, channel_bound
+from systolic.hw.formulas.bank_groups import GroupedBursts, grouped_bound
+from systolic.hw.formulas.moves import channel_bound
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.layout import COMBINE, Shape
@@ -25,19 +26,22 @@ BurstCounts = tuple[int, ...]
 """Bursts by channel, or by bank group."""
 
 
-def uneven_bounds(chip: Chip, shapes: Sequence[Shape]) -> Iterator[Bound]:
+def uneven_bounds(chip: Chip, read: Sequence[Shape], written: Sequence[Shape]) -> Iterator[Bound]:
     """Yield what the busiest channel of DRAM and its busiest bank group take.
 
-    shapes: of tensors each of whose elements comes from DRAM or goes there.
+    read, written: tensors each of whose elements comes from DRAM, or goes there.
     """
-    parts = chip.dram.organisation
+    parts, shapes = chip.dram.organisation, [*read, *written]
     if parts is None or any(is_packed(shape) for shape in shapes):
         return
-    carried = [carrier_shape(shape) for shape in shapes]
-    if bursts := busiest_channel(carried, parts):
+    if all(shape.padded_elements() == shape.num_elements() for shape in shapes):
+        return
+    if bursts := busiest_channel([carrier_shape(shape) for shape in shapes], parts):
         yield channel_bound(chip, bursts)
-    if bursts := busiest_group(carried, parts):
-        yield bank_group_bound(chip, bursts)
+    if parts.burst_gap_in_group_cycles > parts.burst_gap_cycles:
+        ends = [grouped_bursts([carrier_shape(s) for s in end], parts) for end in (read, written)]
+        if ends[0] and ends[1]:
+            yield grouped_bound(chip, ends[0], ends[1])
 
 
 def busiest_channel(shapes: Sequence[Shape], parts: DramOrganisation) -> int:
@@ -45,43 +49,45 @@ def busiest_channel(shapes: Sequence[Shape], parts: DramOrganisation) -> int:
 
     0 if that is not known, or no more than an equal share.
     """
-    if parts.hash_channels:
+    even = all(s.padded_elements() == s.num_elements() for s in shapes)
+    if parts.hash_channels or even:
         return 0
-    return _busiest(shapes, parts.burst_bytes, parts.interleave_bytes, parts.channels)
+    found = _together(shapes, parts.burst_bytes, parts.interleave_bytes, parts.channels)
+    return min(map(max, found), default=0)
 
 
-def busiest_group(shapes: Sequence[Shape], parts: DramOrganisation) -> int:
-    """Return how many bursts a bank group of some channel has at least, wherever tensors begin.
+def grouped_bursts(shapes: Sequence[Shape], parts: DramOrganisation) -> set[GroupedBursts]:
+    """Return the bursts that hold elements of tensors, for each place where these may begin.
 
-    Of the bursts of all channels that are in the busiest group one channel has an equal share, or
-    more. 0 if that is not known, or no more than an equal share of all groups.
+    Empty if that is not known: if a tensor is too large to look at, or the bank group does not
+    follow from the lowest bits of an address.
     """
-    around = parts.burst_bytes * parts.bank_groups  # then it is the lowest bits of the address
+    around = parts.burst_bytes * parts.bank_groups
     lowest = parts.address_order[0] == "bank_group" and not parts.interleave_bytes % around
     if parts.hash_banks or not lowest:
-        return 0
-    found = _busiest(shapes, parts.burst_bytes, parts.burst_bytes, parts.bank_groups)
-    return -(-found // parts.channels)
+        return set()
+    found = _together(shapes, parts.burst_bytes, parts.burst_bytes, parts.bank_groups)
+    return {GroupedBursts(sum(counts), max(counts)) for counts in found}
 
 
-def _busiest(shapes: Sequence[Shape], burst_bytes: int, width: int, count: int) -> int:
-    """Return the bursts of the busiest of `count` parts of DRAM, which take `width` bytes in turn.
+def _together(
+    shapes: Sequence[Shape], burst_bytes: int, width: int, count: int
+) -> set[BurstCounts]:
+    """Return the bursts of tensors in each of `count` parts of DRAM, of `width` bytes in turn.
 
-    0 if that is not known, or no more than an equal share.
+    For every place where they may begin; empty if that is not known.
     """
-    if count == 1 or all(s.padded_elements() == s.num_elements() for s in shapes):
-        return 0
     together: set[BurstCounts] = {(0,) * count}
     for shape in shapes:
         found = _by_turns(shape, burst_bytes, width, count)
         if found is None:
-            return 0
+            return set()
         together = {
             tuple(sum(pair) for pair in zip(one, other, strict=True))
             for one in together
             for other in found
         }
-    return min(map(max, together))
+    return together
 
 
 @lru_cache(maxsize=32)

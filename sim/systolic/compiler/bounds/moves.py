@@ -98,7 +98,8 @@ def _way(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | T
         return dram_bound(chip, moved) if moved else NOTHING
     if homes == {"dram"}:
         least = [dram_bound(chip, moved, moved // 2), _gapped(graph, op, chip)]
-        least += [*_passed(graph, op, chip), *uneven_bounds(chip, _shapes(graph, op)[:2])]
+        source, result, _ = _shapes(graph, op)
+        least += [*_passed(graph, op, chip), *uneven_bounds(chip, [source], [result])]
         return _from_dram(graph, op, chip, options, largest(least))
     return _on_chip(graph, op, chip, options)
 

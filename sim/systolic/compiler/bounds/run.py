@@ -261,7 +261,11 @@ def _at_dram(graph: Graph, op: Operation) -> list[str]:
 def _product_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     names = {*_at_dram(graph, op)}
     shapes = [graph.shape(name) for name in names]
-    found = largest([_multiplied(graph, op, chip), *uneven_bounds(chip, shapes)])
+    read, written = (
+        [graph.shape(n) for n in names if (n == op.output) is is_result]
+        for is_result in (False, True)
+    )
+    found = largest([_multiplied(graph, op, chip), *uneven_bounds(chip, read, written)])
     each = [gapped_bytes(graph.shape(name), stored=name == op.output) for name in names]
     ends = [gapped for gapped in each if gapped is not None]
     if not ends:

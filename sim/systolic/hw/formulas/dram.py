@@ -245,33 +245,10 @@ def least_cycles(chip: Chip, bytes_moved: int) -> int:
     bursts = -(-bytes_moved // parts.burst_bytes)
     buses = min(parts.channels, chip.dma.queues * buses_at_once(chip))
     moving = -(-bursts // buses) * burst_cycles
-    if buses < parts.channels:
+    if buses < parts.channels or not parts.refresh_interval_cycles:
         return moving
-    late = moving - parts.banks * burst_cycles
-    return moving + _refreshes(parts, late) * parts.refresh_cycles
-
-
-def least_group_cycles(chip: Chip, bursts: int) -> int:
-    """Return the least cycles in which a bank group of a channel moves so many bursts.
-
-    They start `burst_gap_in_group_cycles` apart, or each behind the one before. When refresh number
-    k becomes due, k * refresh_interval_cycles after the first has started, at most one more has
-    started than fit that time, and one for each bank of the group may follow. A refresh comes
-    between the end of one burst and the start of the next, so what they are apart hides a part.
-    """
-    parts = chip.dram.organisation
-    assert parts is not None
-    _, burst_cycles = chip.burst_cycles(in_state=False)
-    each = max(burst_cycles, parts.burst_gap_in_group_cycles)
-    late = (bursts - 1 - parts.banks // parts.bank_groups) * each
-    seen = max(0, parts.refresh_cycles - (each - burst_cycles))
-    return max(0, bursts - 1) * each + burst_cycles + _refreshes(parts, late) * seen
-
-
-def _refreshes(parts: DramOrganisation, late: int) -> int:
-    """Return how many refreshes become due earlier than `late` cycles after the first burst."""
-    interval = parts.refresh_interval_cycles
-    return max(0, late - 1) // interval if interval else 0
+    late = moving - parts.banks * burst_cycles - 1
+    return moving + max(0, late // parts.refresh_interval_cycles) * parts.refresh_cycles
 
 
 def opened_cycles(chip: Chip, bytes_moved: int) -> int:

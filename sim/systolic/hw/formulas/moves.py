@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from systolic.hw.formulas.dram import buses_at_once, least_cycles, least_group_cycles
+from systolic.hw.formulas.dram import buses_at_once, least_cycles
 from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, word_rates
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import (
@@ -166,13 +166,6 @@ def channel_bound(chip: Chip, bursts: int) -> Bound:
     _, burst_cycles = chip.burst_cycles(in_state=False)
     ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + bursts * burst_cycles)
     return Bound(ticks, "bursts of one channel of DRAM", chip.period("pe_array"))
-
-
-def bank_group_bound(chip: Chip, bursts: int) -> Bound:
-    """Return the least time in which one bank group of a channel of DRAM moves so many bursts."""
-    cycles = lone_latency_cycles(chip) + least_group_cycles(chip, bursts)
-    ticks = after(chip, 0, "dma", cycles)
-    return Bound(ticks, "bursts of one bank group of DRAM", chip.period("pe_array"))
 
 
 @dataclass(frozen=True, slots=True)
