@@ -3,8 +3,9 @@
 Each line is a process of its own, its kernel compiled and its modules imported before (start-up is
 measured by `bench_start_up.py`), and seconds are of its processor time, so that whatever else runs
 does not count. "compile" is `compile_graph`, "check" the program checker that runs before every
-run, "simulate" the whole `simulate` call; microseconds are those of an instruction. Medians of
-several rounds, interleaved. numpy's reference is not among them.
+run, "simulate" the whole `simulate` call; microseconds are those of an instruction. "again" is the
+checker once more, in a process that has checked so much that its compiled loops are loaded. Medians
+of several rounds, interleaved. numpy's reference is not among them.
 
     python benchmarks/bench_networks.py [ROUNDS] [NAME ...]
 """
@@ -22,6 +23,7 @@ MEASURE = """
 import resource, sys, time
 from systolic.compiler import compile_graph
 from systolic.config import load_run
+from systolic.isa.lint import races
 from systolic.isa.lint.lint import lint
 from systolic.machine import event, simulate
 from systolic.run.tensors import graph_images, initial_accesses
@@ -37,15 +39,20 @@ images = graph_images(compiled, config.load_inputs()) if exact else []
 begun = time.process_time()
 outcome = simulate(config.chip, compiled.program, images, values=exact)
 ended = time.process_time()
+races.WORK = races.Checked(0)
+for _ in range(2):
+    begun_again = time.process_time()
+    lint(compiled.program, config.chip, initial_accesses(compiled))
+    again = time.process_time() - begun_again
 print(len(compiled.program.instructions), outcome.trace.cycles(), compiled_at - begin,
-      checked_at - compiled_at, ended - begun,
+      checked_at - compiled_at, ended - begun, again,
       resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 VALUES = ("none", "exact")
 
 
 def measure(name: str, values: str) -> list[float]:
-    """Return instructions, cycles, seconds of the three stages, and MiB at most."""
+    """Return instructions, cycles, seconds of the stages, and MiB at most."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, str(NETWORKS / f"{name}.toml"), values],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -58,10 +65,11 @@ def show(name: str, values: str, rows: list[list[float]]) -> None:
     count, cycles, *seconds, peak = (
         statistics.median(column) for column in zip(*rows, strict=True)
     )
-    compiling, checking, simulating = seconds
-    each = [1e6 * stage / count for stage in (checking, simulating)]
+    compiling, checking, simulating, again = seconds
+    stages = [1e6 * stage / count for stage in (checking, again, simulating)]
+    each = "".join(f"{stage:7.0f}us" for stage in stages)
     print(f"{name:18}{values:7}{count:8,.0f}{cycles:12,.0f}{compiling:8.2f}s{checking:7.2f}s"
-          f"{simulating:9.2f}s{each[0]:7.0f}us{each[1]:8.0f}us{peak:7.0f}")  # fmt: skip
+          f"{simulating:9.2f}s{each}{peak:7.0f}")  # fmt: skip
 
 
 def main(rounds: int, names: list[str]) -> None:
@@ -73,7 +81,7 @@ def main(rounds: int, names: list[str]) -> None:
         for case in cases:
             found[case].append(measure(*case))
     print(f"{'network':18}{'values':7}{'instr.':>8}{'cycles':>12}{'compile':>9}{'check':>8}"
-          f"{'simulate':>10}{'check':>9}{'simulate':>10}{'MiB':>7}")  # fmt: skip
+          f"{'simulate':>10}{'check':>9}{'again':>9}{'simulate':>9}{'MiB':>7}")  # fmt: skip
     for (name, values), rows in found.items():
         show(name, values, rows)
 
