@@ -43,6 +43,12 @@ MOST_COMPARED = 1500
 NOTABLY = 1.05
 """How many times less the estimate of the second schedule must be."""
 
+NOTABLY_IN_PARTS = 1.02
+"""The same for a move in several parts. The estimates of its ways know nothing of how the parts
+overlap, the schedules do. Of six such moves on chips with channels whose queues have several bursts
+in hand two have another schedule, which takes 8 and 10 % less.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
@@ -156,7 +162,8 @@ def _faster(layers: Layers, plan: Plan, chip: Chip, options: Options) -> tuple[L
     before, after = (
         estimated_ticks(each.scheduled.drafts, chip, closely=True) for each in (plan, other)
     )
-    return (rival, other) if after * NOTABLY < before else (layers, plan)
+    margin = NOTABLY_IN_PARTS if layers.rival_in_parts else NOTABLY
+    return (rival, other) if after * margin < before else (layers, plan)
 
 
 def _planned(layers: Layers, chip: Chip, options: Options) -> tuple[Layers, Plan]:

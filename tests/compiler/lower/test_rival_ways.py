@@ -18,7 +18,7 @@ from compiler.test_moves import chip, random_move
 from support.both_engines import run_on_both_engines
 from support.tiers import quick_first
 from systolic.compiler import compile_graph, pipeline
-from systolic.compiler.cost.arrangements import Planner
+from systolic.compiler.cost.arrangements import Estimate, Planner
 from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.move_parts import move_parts
 from systolic.compiler.lower import moves, ways
@@ -90,6 +90,43 @@ def test_the_shorter_schedule_of_two_ways_is_taken(
     assert result.cycles < 0.95 * other.cycles
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("lpddr5_6400_128x128", "bf16[2,12,197,197]", "bf16[2,12,38809]{0,1,2}"),
+        ("hbm3_128x128", "u8[8,12,197,197]{3,2,1,0:T(8,128)(4,1)}", "u8[96,197,197]{1,2,0}"),
+    ],
+)
+def test_parts_go_by_ways_that_overlap_if_that_schedule_is_shorter(
+    name: str, before: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Works 71 and 167 of `benchmarks/bench_moves.py`."""
+    builder = GraphBuilder(home="dram")
+    builder.tensor("x", before)
+    builder.add("reshape", ("x",), after, name="y")
+    graph = builder.graph()
+    result = systolic.run(graph, name, values=False)
+    (chosen,) = (each for each in result.compiled.layers.choices if " parts" in each)
+    assert "but a longer schedule" in chosen
+    monkeypatch.setattr(pipeline, "MOST_COMPARED", 0)
+    other = systolic.run(graph, name, values=False)
+    assert result.cycles < 0.95 * other.cycles
+
+
+@pytest.mark.parametrize("moves_at_once", [1, 2, 6])
+def test_what_a_move_adds_to_others_is_its_busiest_unit_and_a_share_of_the_rest(
+    moves_at_once: int,
+) -> None:
+    """Numbers by hand: 300 of the stages are beside the busiest unit, 500 beside the channels."""
+    estimate = Estimate(600, 200, 100, tiles=1, latency=7, bytes_pass=400)
+    assert estimate.ticks == 900
+    assert estimate.beside(moves_at_once) == 600 + 300 // moves_at_once
+    in_channels = replace(estimate, channels=700)
+    assert in_channels.beside(moves_at_once) == 700 + 200 // moves_at_once
+    four = replace(in_channels, tiles=4)
+    assert four.beside(6) == 700 + 200 // 24 + 2 * 7
+
+
 def test_the_way_of_the_best_estimate_stays_if_its_schedule_is_as_short() -> None:
     graph, hardware = relayout("pred[1280,1024]", "pred[1280,1024]{0,1}"), "ideal_128x128"
     layers = systolic.run(graph, hardware, values=False).compiled.layers
@@ -112,6 +149,7 @@ def test_where_queues_have_one_burst_in_hand_no_second_way_is_planned(
 def test_second_ways_are_right_on_both_engines(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moves, "NEARLY", 1e9)
     monkeypatch.setattr(pipeline, "NOTABLY", 0)  # whatever its schedule takes
+    monkeypatch.setattr(pipeline, "NOTABLY_IN_PARTS", 0)
     rng = Random(seed)
     graph, _ = random_move(rng)
     hardware = chip(rng)

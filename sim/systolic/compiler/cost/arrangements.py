@@ -78,7 +78,9 @@ class Estimate:
     many there are then. shared: how many move each tile together. bytes_pass: until DRAM and the
     DMA engines, which both directions share, have passed all bytes. ends: how many times as
     many of them bring the first tile, and store the last one, where they are otherwise idle then.
-    alone: for how much longer than its share of the work engines are at one tile.
+    alone: for how much longer than its share of the work engines are at one tile. channels: for how
+    long the busiest channels of DRAM have bursts of both directions; 0: it has none, or that is not
+    known.
     """
 
     inwards: int
@@ -92,6 +94,7 @@ class Estimate:
     bytes_pass: int = 0
     ends: int = 1
     alone: int = 0
+    channels: int = 0
 
     @property
     def ticks(self) -> int:
@@ -105,6 +108,18 @@ class Estimate:
             alone //= self.ends
         divided = busiest + max(0, alone) // self.tiles
         return min(divided, self._both_ways() or divided) + 2 * self.latency + self.alone
+
+    def beside(self, moves: int) -> int:
+        """Return about how many ticks the tiles add to those of other moves, if so many overlap.
+
+        While one tile of a move is brought first or stored last, the other moves have tiles to move
+        as well. So what it takes beside the busiest unit counts once for all of them.
+        """
+        stages = self.inwards, self.work, self.outwards
+        busiest = max(*stages, self.bytes_pass, self.channels)
+        hidden = max(0, sum(stages) - busiest) // (self.tiles * moves)
+        latency = 2 * self.latency if self.tiles > 1 else 0
+        return busiest + hidden + latency + self.alone
 
     def _both_ways(self) -> int:
         """Return about how many ticks it takes if every queue brings and stores; 0: none does.
@@ -503,6 +518,7 @@ class Planner:
             all_queues,
             shared,
             bytes_pass * period,
+            channels=(come + go) * period,
         )
 
     def _within_both(self, plan: Arrangement, *directions: tuple[_Side, int]) -> tuple[int, ...]:

@@ -277,7 +277,8 @@ class Layers:
 
     choices: the decisions in words, with the estimates that they were based on. homes: tensors on
     the chip whose tiles say where they lie. rival: the layers of the second best way, if its
-    estimate is about as good, so that their schedules are to be compared.
+    estimate is about as good, so that their schedules are to be compared. rival_in_parts: whether
+    that has a move in several parts.
     """
 
     nodes: tuple[Node, ...]
@@ -287,6 +288,7 @@ class Layers:
     choices: tuple[str, ...]
     homes: tuple[TensorOnChip, ...] = ()
     rival: Layers | None = None
+    rival_in_parts: bool = False
 
     def in_pieces(self) -> Layers:
         """Return the same layers without the places that the compiler has chosen."""

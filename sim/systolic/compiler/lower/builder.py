@@ -35,7 +35,7 @@ from systolic.workload import Graph
 from systolic.workload.options import Options
 
 if TYPE_CHECKING:
-    from systolic.compiler.lower.ways import Choice
+    from systolic.compiler.lower.rests import Parts
 
 BY_FAR = 4
 """A turn byte by byte takes the array, so a transposing DMA must take so many times its cycles."""
@@ -65,7 +65,7 @@ class LayerBuilder(Matrices):
         types: Mapping[str, str] | None = None,
         packed: Collection[str] = (),
         whole: Mapping[str, Shape] | None = None,
-        given_ways: Mapping[str, Choice] | None = None,
+        given_ways: Mapping[str, Parts] | None = None,
     ) -> None:
         """Begin with a graph.
 
@@ -76,8 +76,8 @@ class LayerBuilder(Matrices):
         whatever is best.
         """
         super().__init__(graph, chip, options, dram, types=types or {}, packed=packed)
-        self.given_ways: Mapping[str, Choice] = given_ways or {}
-        self.rival_ways: dict[str, Choice] = {}
+        self.given_ways: Mapping[str, Parts] = given_ways or {}
+        self.rival_ways: dict[str, Parts] = {}
         self._folds: dict[tuple[str, Axes], str] = {}
         self.batches = Batches(self)
         self.homes = ChipHomes(self, types or {}, whole or {})
@@ -93,9 +93,9 @@ class LayerBuilder(Matrices):
         places, homes = self.dram.places(), self.homes.given()
         return Layers(tuple(self._nodes), matrices, places, kept, choices, homes)
 
-    def note_rival(self, output: str, way: Choice) -> None:
-        """Note the second best way of a move in DRAM, which is about as good as the best."""
-        self.rival_ways[output] = way
+    def note_rival(self, output: str, ways: Parts) -> None:
+        """Note the second best ways of a move in DRAM, which are about as good as the best."""
+        self.rival_ways[output] = ways
 
     def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""

@@ -174,12 +174,10 @@ def _arranged(
 
     names: of the source and of the result. permutation: of the axes (None: a reshape).
     """
-    choices = _choices_alone(builder, parts, names[1])
-    if choices is None:
+    ways = builder.given_ways.get(names[1]) or _ways_alone(builder, tuple(parts), names[1])
+    if ways is None:
         return False
-    if names[1] not in builder.given_ways:
-        planner = Planner(builder.chip, builder.options, alone=True)
-        parts, choices = RestCutter(planner).cut(Parts(tuple(parts), choices))
+    parts, choices = ways
     cycles = _cycles(builder, choices)
     least = cycles if other_cycles is None else min(cycles, other_cycles)
     over = cheapest_over_chip(builder, names, permutation, least / FEWER)
@@ -198,33 +196,40 @@ def _arranged(
     return True
 
 
-def _choices_alone(
-    builder: LayerBuilder, parts: Sequence[MovePart], output: str
-) -> list[Choice] | None:
-    """Return the ways of parts beside which nothing goes on; of one part note the second best.
+def _ways_alone(builder: LayerBuilder, parts: tuple[MovePart, ...], output: str) -> Parts | None:
+    """Return the ways of parts beside which nothing goes on; None if none suits one of them.
 
-    Not where a queue has one burst of DRAM in hand: there queues close one another's rows, which no
-    estimate of a schedule knows.
+    Note the second best of one part, and of several parts those that add least to one another, if
+    it is known how long DRAM's channels are busy. Not where a queue has one burst of DRAM in hand:
+    there queues close one another's rows, which no estimate of a schedule knows.
     """
     planner = Planner(builder.chip, builder.options, alone=True)
     organisation = builder.chip.dram.organisation
-    if len(parts) > 1 or (organisation is not None and organisation.outstanding == 1):
-        return _choices(builder, parts, planner)
-    if output in builder.given_ways:
-        return [builder.given_ways[output]]
-    found = nearest(parts[0].move, planner, near=NEARLY)
-    for second in found[1:]:
-        builder.note_rival(output, second)
-    return found[:1] or None
+    one_burst = organisation is not None and organisation.outstanding == 1
+    if len(parts) > 1 or one_burst:
+        choices = _choices(parts, planner)
+    else:
+        found = nearest(parts[0].move, planner, near=NEARLY)
+        choices = found[:1]
+        for second in found[1:]:
+            builder.note_rival(output, Parts(parts, [second]))
+    if not choices:
+        return None
+    ways = RestCutter(planner).cut(Parts(parts, choices))
+    if len(ways.parts) > 1 and organisation is not None and not one_burst:
+        others = _choices(ways.parts, planner, overlapping=True)
+        if others and others != ways.choices:
+            builder.note_rival(output, Parts(ways.parts, others))
+    return ways
 
 
 def _choices(
-    builder: LayerBuilder, parts: Sequence[MovePart], planner: Planner
+    parts: Sequence[MovePart], planner: Planner, *, overlapping: bool = False
 ) -> list[Choice] | None:
     """Return the best way of each part; None if none suits one of them."""
     found: list[Choice] = []
     for part in parts:
-        choice = cheapest(part.move, planner, len(parts))
+        choice = cheapest(part.move, planner, len(parts), overlapping=overlapping)
         if choice is None:
             return None
         found.append(choice)
@@ -329,7 +334,7 @@ def _cheapest_without_gaps(
         ends = (dense, shape) if stored else (shape, dense)
         parts = move_parts(*ends, range(shape.rank), over_padding=not stored)
         planner = Planner(builder.chip, builder.options)
-        choices = None if parts is None else _choices(builder, parts, planner)
+        choices = None if parts is None else _choices(parts, planner)
         if parts is not None and choices is not None:
             parts, choices = RestCutter(planner).cut(Parts(parts, choices))
             cycles = _cycles(builder, choices) + moved

@@ -40,9 +40,9 @@ from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.pool import lower_pool
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
+from systolic.compiler.lower.rests import Parts
 from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
-from systolic.compiler.lower.ways import Choice
 from systolic.errors import CompileError, perhaps, shortened
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -123,14 +123,16 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     layers, rivals = with_idle_engines(builder.layers(), chip, options), builder.rival_ways
     if not rivals or len(graph.operations) > 1:
         return layers
-    return replace(layers, rival=_lowered(carried, chip, options, rivals).layers())
+    in_parts = any(len(ways.parts) > 1 for ways in rivals.values())
+    rival = _lowered(carried, chip, options, rivals).layers()
+    return replace(layers, rival=rival, rival_in_parts=in_parts)
 
 
 def _lowered(
     carried: Carried,
     chip: Chip,
     options: Options,
-    given_ways: Mapping[str, Choice] | None = None,
+    given_ways: Mapping[str, Parts] | None = None,
 ) -> LayerBuilder:
     """Return the builder of a graph that is lowered; given_ways: see the builder."""
     graph = carried.graph

@@ -79,20 +79,34 @@ class Choice:
     plan: Arrangement
 
 
-def cheapest(move: Move, planner: Planner, parts: int = 1) -> Choice | None:
+def cheapest(
+    move: Move, planner: Planner, parts: int = 1, *, overlapping: bool = False
+) -> Choice | None:
     """Return the best way of a move with the best arrangement; None if none suits.
 
-    parts: how many moves share the state buffer.
+    parts: how many moves share the state buffer. overlapping: the best is what adds least to the
+    others (`Estimate.beside`).
     """
-    return next(iter(nearest(move, planner, parts)), None)
+    return next(iter(nearest(move, planner, parts, overlapping=overlapping)), None)
 
 
-def nearest(move: Move, planner: Planner, parts: int = 1, near: float = 1.0) -> list[Choice]:
+def nearest(
+    move: Move,
+    planner: Planner,
+    parts: int = 1,
+    near: float = 1.0,
+    *,
+    overlapping: bool = False,
+) -> list[Choice]:
     """Return what `cheapest` does, and then the second best if there is one nearly as good.
 
     near: how many times the best estimate the second one may be. One of the same estimate is mostly
     the same tiles in another order.
     """
+
+    def ticks_of(estimate: Estimate) -> int:
+        return estimate.beside(parts) if overlapping else estimate.ticks
+
     if not 2 <= len(move.sizes) <= MOST_FACTORS:
         return []
     found: list[Choice] = []
@@ -107,9 +121,9 @@ def nearest(move: Move, planner: Planner, parts: int = 1, near: float = 1.0) -> 
             if way.tiled and planner.least_ticks(plan) >= most:
                 continue
             between = way.between(planner, plan)
-            if between >= most or way.estimate(planner, plan, between).ticks >= most:
+            if between >= most or ticks_of(way.estimate(planner, plan, between)) >= most:
                 continue
-            ticks = way.estimate(closely, plan, between).ticks
+            ticks = ticks_of(way.estimate(closely, plan, between))
             if ticks < most and all(ticks != each.ticks for each in found):
                 found = sorted([*found, Choice(ticks, way, plan)], key=lambda each: each.ticks)
                 found = [each for each in found[:2] if each.ticks <= near * found[0].ticks]
