@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from systolic.compiler import compile_graph
-from systolic.compiler.cost.batches import apart_queue_cycles, queue_cycles
+from systolic.compiler.cost.batches import (
+    Beside,
+    apart_cost,
+    apart_queue_cycles,
+    groups_cost,
+    queue_cycles,
+    waits_for_latencies,
+)
 from systolic.compiler.cost.dma import bus_cost, load_cost, wastes_bursts
 from systolic.compiler.ir.nodes import Axes
 from systolic.config import load_chip
@@ -61,3 +68,29 @@ def test_a_batch_that_shares_bursts_comes_in_whole_rows() -> None:
     found = compile_graph("product", builder.graph(), hbm3()).layers.choices
     whole = [text for text in found if "in whole rows of all its matrices" in text]
     assert [text.split()[1] for text in whole] == ["x", "w"]
+
+
+@pytest.mark.parametrize(
+    ("chip", "text", "waits"),
+    [
+        # A partition's row of 256 bytes takes a cycle or more, a copy of 96 of them 372; the
+        # latency is 983. Four queues have all bytes in (983 + 372) / 4 cycles, DRAM in 106.
+        ("hbm2e_128x128", "f16[16,96,128]", True),
+        ("hbm2e_128x128", "f16[16,96,1024]", False),  # bytes take longer than the latency
+        # The latency is 737, 128 x 256 bytes take 544: (737 + 544) / 4 for a queue's, DRAM 537.
+        ("ddr4_2400_128x128", "bf16[16,256,128]", False),
+        ("neuroncore_v3", "f16[16,96,128]", False),  # queues have further copies in hand
+    ],
+)
+def test_queues_wait_for_latencies_of_short_copies(chip: str, text: str, waits: bool) -> None:
+    hardware = load_chip(CHIPS / f"{chip}.toml")
+    assert waits_for_latencies(hardware, Shape.parse(text), ((0,), (1,), (2,))) is waits
+
+
+def test_beside_work_in_turn_short_copies_are_fewer_in_a_group() -> None:
+    # As w of work 18 of benchmarks/bench_moves.py. A group takes the first copy's time and the
+    # work's behind it; 16 copies for themselves seem to hide behind work that is taken too long.
+    chip, w, axes = load_chip(CHIPS / "hbm2e_128x128.toml"), Shape.parse("f16[16,96,128]"), AXES[:3]
+    waited, in_turn = Beside(8160, 27623), Beside(8160, 27623, 4350)
+    assert groups_cost(chip, w, axes, 1, waited) > apart_cost(chip, w, axes, waited) == 8160
+    assert groups_cost(chip, w, axes, 1, in_turn) < apart_cost(chip, w, axes, in_turn) < 8160

@@ -125,3 +125,21 @@ def test_a_place_without_gaps_has_the_batch_where_whole_rows_bring_it() -> None:
     layers = compile_graph("product", graph, load_chip(CHIPS / "neuroncore_v3.toml")).layers
     (place,) = [place for place in layers.dram if place.name == "w.dense"]
     assert str(place.shape) == "bf16[12,96,128]{0,2,1}"
+
+
+def test_matrices_whose_copies_wait_for_latencies_come_in_a_group() -> None:
+    # Work 18 of benchmarks/bench_moves.py: 96 x 256 bytes take a queue less than the latency.
+    graph = product("f16[16,128,96]{0,2,1}", "f16[16,96,128]", "f32[16,128,128]{2,1,0:T(8,128)}")
+    result = systolic.run(graph, "hbm2e_128x128", values=False)
+    assert result.summary["transfers"]["copies"] == 2 + 16
+    assert result.cycles < 1.5 * result.summary["bound"]["cycles"]
+
+
+def test_matrices_that_are_moved_within_dram_first_do_not_wait_for_one_another() -> None:
+    # Work 260 of benchmarks/bench_moves.py: x goes to a place without gaps, from which each matrix
+    # can be brought as soon as it is there. In a group all of them would wait for the last.
+    graph = product("s8[8,197,384]{1,0,2:T(8,128)(4,1)}", "s8[8,384,80]", "s32[8,197,80]")
+    found = compile_graph("product", graph, load_chip(CHIPS / "hbm3_128x128.toml")).layers.choices
+    assert any("x is brought to a place without gaps" in text for text in found)
+    whole = [text.split()[1] for text in found if " is brought in whole rows of " in text]
+    assert whole == ["w"]

@@ -147,3 +147,17 @@ def test_the_last_tile_is_stored_by_the_queues_that_are_free():
     assert {queue for queue, _ in soon[:2]}.isdisjoint(queue for queue, _ in soon[2:])
     assert [lanes for _, lanes in late] == [2, 2, 1, 1, 1, 1]
     assert {queue for queue, _ in late[2:]} == {0, 1, 2, 3}
+
+
+def test_stores_that_depend_on_all_loads_are_spread_evenly() -> None:
+    # As work 18 of benchmarks/bench_moves.py: two copies bring everything, by two of four queues,
+    # before the first of 16 matrices is made.
+    builder = GraphBuilder(home="dram")
+    x, w = builder.tensor("x", "f16[16,128,96]{0,2,1}"), builder.tensor("w", "f16[16,96,128]")
+    builder.matmul(x, w, "f32[16,128,128]{2,1,0:T(8,128)}", name="y")
+    chip = load_chip(CHIPS / "hbm2e_128x128.toml")
+    made = copies(systolic.run(builder.graph(), chip, values=False).compiled.program)
+    loads = [c.dma_queue for c in made if c.source.buffer is Buffer.DRAM]
+    stored = [c.dma_queue for c in made if c.target.buffer is Buffer.DRAM]
+    assert loads == [0, 1]
+    assert [stored.count(queue) for queue in range(4)] == [4, 4, 4, 4]

@@ -34,11 +34,23 @@ class Beside:
     """What happens while a batch is moved.
 
     work_cycles: of the array, on all of it. queue_cycles: of DMA queues, for the other tensors of
-    the work.
+    the work. in_turn_cycles: of the array, if only the last matrix's sums are waited for; None: as
+    work_cycles.
     """
 
     work_cycles: int
     queue_cycles: int = 0
+    in_turn_cycles: int | None = None
+
+    def work_on(self, chip: Chip, shape: Shape, axes: Axes) -> int:
+        """Return the cycles of the work on a batch, as they count beside its copies.
+
+        Work that waits for every matrix's sums is an upper estimate, beside which more copies seem
+        to cost nothing. Where copies mostly wait for latencies, their number must count.
+        """
+        if self.in_turn_cycles is None or not waits_for_latencies(chip, shape, axes):
+            return self.work_cycles
+        return self.in_turn_cycles
 
 
 ALONE = Beside(0)
@@ -58,7 +70,7 @@ def groups_cost(chip: Chip, shape: Shape, axes: Axes, groups: int, beside: Besid
     )
     all_queues = (every + beside.queue_cycles) // chip.dma.useful_queues
     first, moving = (_in_array_cycles(chip, cycles) for cycles in (first, all_queues))
-    return first + max(beside.work_cycles, moving - first)
+    return first + max(beside.work_on(chip, shape, axes), moving - first)
 
 
 def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Beside) -> int:
@@ -102,7 +114,22 @@ def covered_cost(chip: Chip, rows: CoveredRows) -> int:
 def apart_cost(chip: Chip, shape: Shape, axes: Axes, beside: Beside) -> int:
     """Return about how many cycles it takes to move matrices one by one, during the work."""
     every = apart_queue_cycles(chip, shape, axes) + beside.queue_cycles
-    return max(_in_array_cycles(chip, every // chip.dma.useful_queues), beside.work_cycles)
+    work = beside.work_on(chip, shape, axes)
+    return max(_in_array_cycles(chip, every // chip.dma.useful_queues), work)
+
+
+def waits_for_latencies(chip: Chip, shape: Shape, axes: Axes) -> bool:
+    """Return whether queues that move single matrices wait for latencies most of the time.
+
+    It does not count where all queues together keep the channels of DRAM busy meanwhile.
+    """
+    if chip.dma.outstanding > 1:
+        return False
+    copies = math.prod(shape.dims[d] for group in axes[:-2] for d in group)
+    waits = copies * _tall(chip, shape, axes) * dma_latency_cycles(chip)
+    moving = _moving(chip, shape, axes, 1)
+    idle = (waits + moving) // chip.dma.useful_queues > bus_cost(chip, shape, axes)
+    return idle and waits > moving
 
 
 def queue_cycles(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:

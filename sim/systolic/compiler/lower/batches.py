@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,6 +98,8 @@ class Batches:
         shape = builder.dram.shape(tensor)
         if not _counts(shape, axes):
             return None
+        if builder.dram.of(tensor) != tensor:  # a matrix comes as soon as it has been moved there
+            beside = replace(beside, in_turn_cycles=None)
         best, apart = self._best_to_bring(shape, axes, beside)
         alone = beside == ALONE or not _is_dense(shape)
         across = None if alone else self._cost_across(shape, axes, beside)

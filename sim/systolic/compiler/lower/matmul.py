@@ -76,7 +76,8 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     work = _array_work(builder, op, sizes, mapping)
     turns = sum(each.is_sooner_moved for each in moved) + in_reach < len(op.inputs)
     bring_operands(builder, op.output, moved, None if turns and work.passes > 1 else work)
-    of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
+    views = sizes.lhs, sizes.rhs, out
+    of_lhs, of_rhs, of_out = _beside(builder, op, views, cycles, work.cycles)
     folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
     rows = folded.choose(cycles, _stored_bytes(builder, op.output))
     left = folded.bring(0) or builder.view(op.inputs[0], sizes.lhs, of_lhs)
@@ -108,7 +109,7 @@ def _array_work(
 
 
 def _beside(
-    builder: LayerBuilder, op: Operation, views: tuple[Axes, ...], cycles: int
+    builder: LayerBuilder, op: Operation, views: tuple[Axes, ...], cycles: int, in_turn: int
 ) -> list[Beside]:
     """Return what happens while lhs, rhs and the result are moved: the product, other copies."""
     names = *op.inputs, op.output
@@ -116,7 +117,7 @@ def _beside(
         builder.batches.least_queue_cycles(name, axes)
         for name, axes in zip(names, views, strict=True)
     ]
-    return [Beside(cycles, sum(queues) - own) for own in queues]
+    return [Beside(cycles, sum(queues) - own, in_turn) for own in queues]
 
 
 def _stored_bytes(builder: LayerBuilder, tensor: str) -> int:

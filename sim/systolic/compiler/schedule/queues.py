@@ -84,6 +84,11 @@ class DmaQueues:
             self.busy[queue] = least
         self.engines.clear()
 
+    def only_loads_so_far(self) -> None:
+        """Note that every queue is free when stores begin, since they depend on all loads."""
+        self.busy.clear()
+        self.engines.clear()
+
     def _of_direction(self, *, inwards: bool) -> range:
         """Return the queues of one direction; a lone queue has both."""
         count = self.chip.dma.useful_queues

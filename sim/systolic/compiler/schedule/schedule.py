@@ -141,6 +141,7 @@ class _Scheduler:
         self._tiles = OnChip(layers, tiled, chip, rest_tasks=rest_tasks)
         self._memory = self._tiles.memory
         self._last_load_task = self._find_last_load()
+        self._stores_wait = self._all_stores_wait()
         multiplies = self._tiles.multiplies
         share = None
         if not both_ways:
@@ -179,6 +180,15 @@ class _Scheduler:
                     seen.add(tile)
                     last = number
         return last
+
+    def _all_stores_wait(self) -> bool:
+        """Return whether the first tile that is stored is finished after the last tile has come."""
+        finished: dict[MatrixTile, int] = {}
+        for number, task in enumerate(self._tiled.tasks):
+            if task.kind == "store":
+                return finished.get(task.reads[0], -1) >= self._last_load_task
+            finished.update(dict.fromkeys(task.writes, number))
+        return False
 
     def _first_layer(self, kind: str) -> str:
         """Return the operation of the first node of a kind ("" if there is none)."""
@@ -309,6 +319,8 @@ class _Scheduler:
             anywhere = anywhere and self.transfers.shareable
         elif anywhere:
             self.transfers.note_that_loads_are_over()
+        if self._stores_wait:
+            self.transfers.note_that_stores_wait_for_loads()
         node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
         number, tasks = self._memory.task, self._tiled.tasks
         is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"

@@ -328,6 +328,11 @@ class CopyMaker:
             self._queues.loads_are_over()
             self._loads_are_over = True
 
+    def note_that_stores_wait_for_loads(self) -> None:
+        """Note that all that is stored depends on the last of what is brought."""
+        if not self._stored:
+            self._queues.only_loads_so_far()
+
     def store(
         self, node: Node, resident: Resident, *, anywhere: bool, alone: bool, following: int
     ) -> None:
