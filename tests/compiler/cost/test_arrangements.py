@@ -5,18 +5,19 @@ The oracles are closed formulas, hand-worked totals, and the cycles of the machi
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 import systolic
-from systolic.compiler.cost.arrangements import Estimate, Planner, shared_out
+from systolic.compiler.cost.arrangements import ONE_BY_ONE, Estimate, Planner, shared_out
 from systolic.compiler.cost.dma import shared_cycles, tile_latencies
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.compiler.lower.candidates import turned
 from systolic.config import load_chip
-from systolic.isa import Copy
+from systolic.isa import Buffer, Copy, DmaCopy
 from systolic.layout import Shape
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
@@ -89,6 +90,27 @@ def test_the_first_and_the_last_tile_have_more_queues() -> None:
     # The array is busiest, and 40 of loads and of stores in 4 tiles are before and behind it.
     assert Estimate(40, 40, 100, 4, 0).ticks == 100 + 80 // 4
     assert Estimate(40, 40, 100, 4, 0, ends=2).ticks == 100 + 80 // 4 // 2
+
+
+def test_of_two_tiles_that_are_turned_all_queues_move_the_first_one_first() -> None:
+    # Of 30 and 50 ticks of loads and stores half are of each tile. The array is at each for 40: the
+    # second one comes meanwhile, and the first one goes. Copies wait for 3 at either end.
+    by_all = Estimate(30, 50, 40 * 2, 2, 3, moved=80, queues=4, shared=4)
+    assert by_all.ticks == round((15 + 40 + 40 + 25 + 2 * 3) * ONE_BY_ONE)
+    # Copies of 100 and 120 ticks keep the array waiting: 50 + 50 + 60 + 60.
+    assert replace(by_all, inwards=100, outwards=120).ticks == round((220 + 2 * 3) * ONE_BY_ONE)
+
+
+def test_two_large_tiles_by_all_queues_take_less_than_four_by_pairs() -> None:
+    chip = load_chip(CHIPS / "ideal_128x128.toml")
+    graph = relaid("f32[320,3072]{1,0:T(8,128)}", "f32[320,3072]{0,1}")
+    result = systolic.run(graph, chip, values=False)
+    copies = [x for x in result.compiled.program.instructions if isinstance(x, DmaCopy)]
+    # Two tiles come and go in four copies each; four tiles by pairs of queues took 16,704 cycles.
+    assert Counter(each.dma_queue for each in copies) == dict.fromkeys(range(4), 4)
+    assert [each.dma_queue for each in copies[:4]] == [0, 1, 2, 3]
+    assert {each.source.partitions for each in copies if each.source.buffer is Buffer.STATE} == {32}
+    assert result.cycles < 15_700
 
 
 @pytest.mark.parametrize(

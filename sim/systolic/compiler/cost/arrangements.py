@@ -58,6 +58,13 @@ from systolic.workload.options import Options
 MOST_COUNTED = 64
 """The most copies of engines that an estimate counts one by one; of more, a part of them."""
 
+ONE_BY_ONE = 1.03
+"""How many times the estimate of two tiles that all queues move one after another counts.
+
+Queues that move one tile together wait together. Of two moves on multi_clock_128x128 one with 0.2 %
+less by estimate takes 5 % longer, and one with 3.5 % less takes 1.5 % less.
+"""
+
 
 def moving_queues(chip: Chip, tiles: int) -> int:
     """Return how many queues bring tiles: half of them, unless one tile comes and then goes.
@@ -101,6 +108,8 @@ class Estimate:
         """Return about how many ticks the tiles take: the busiest unit, and the first tile."""
         if self.tiles == 1:
             return self.inwards + self.work + self.outwards
+        if self.tiles == 2 and self.shared == self.queues > 1:
+            return round(self._one_by_one() * ONE_BY_ONE) + self.alone
         stages = self.inwards, self.work, self.outwards
         busiest = max(*stages, self.bytes_pass)
         alone = sum(stages) - busiest
@@ -120,6 +129,15 @@ class Estimate:
         hidden = max(0, sum(stages) - busiest) // (self.tiles * moves)
         latency = 2 * self.latency if self.tiles > 1 else 0
         return busiest + hidden + latency + self.alone
+
+    def _one_by_one(self) -> int:
+        """Return about how many ticks two tiles take if all queues move each of them.
+
+        The second one comes while there is work on the first one, which goes while there is work
+        on the second one.
+        """
+        both = self.inwards, self.outwards
+        return (sum(both) + sum(max(moved, self.work) for moved in both)) // 2 + 2 * self.latency
 
     def _both_ways(self) -> int:
         """Return about how many ticks it takes if every queue brings and stores; 0: none does.
@@ -274,17 +292,29 @@ class Planner:
         return -(-plan.count(plan.rows_in) // self.chip.state_buffer.partitions)
 
     def shared(self, plan: Arrangement) -> int:
-        """Return how many queues together move a tile: one, if there are tiles for all of them."""
+        """Return how many queues together move a tile: one, if there are tiles for all of them.
+
+        Of two tiles that the array turns one after another all queues move the first one first.
+        Where DRAM has rows to open, further queues at once would close one another's.
+        """
         tiles = self.tiles(plan)
-        queues = moving_queues(self.chip, tiles)
+        queues = self._queues(plan)
         run = max(plan.run_in(plan.cols_in), plan.run_out(plan.cols_out))
         size = run * data_type(plan.move.dtype).size_bytes
         return 1 if tiles > 2 * queues else min(queues, queues_of_tile(self.chip, size))
 
+    def _queues(self, plan: Arrangement) -> int:
+        """Return how many queues bring tiles: all, if they share each of two that are turned."""
+        chip, tiles = self.chip, self.tiles(plan)
+        turned = plan.rows_in != plan.rows_out
+        if tiles == 2 and turned and chip.dram.organisation is None and not chip.dma.is_spread:
+            return chip.dma.useful_queues
+        return moving_queues(chip, tiles)
+
     def least_ticks(self, plan: Arrangement) -> int:
         """Return a lower limit of the arrangement's estimates, found quickly."""
         chip, tiles = self.chip, self.tiles(plan)
-        copies = tiles * self.shared(plan) // moving_queues(chip, tiles)
+        copies = tiles * self.shared(plan) // self._queues(plan)
         return copies * dma_latency_cycles(chip) * chip.period("dma")
 
     def by_runs(self, plan: Arrangement, cols: Sequence[int]) -> Estimate:
@@ -488,7 +518,7 @@ class Planner:
         self, plan: Arrangement, cols_in: Sequence[int], cols_out: Sequence[int], work: int
     ) -> Estimate:
         chip, tiles = self.chip, self.tiles(plan)
-        period, queues = chip.period("dma"), moving_queues(chip, tiles)
+        period, queues = chip.period("dma"), self._queues(plan)
         size, sizes = data_type(plan.move.dtype).size_bytes, plan.move.sizes
         here = _Side(plan.rows_in, tuple(cols_in), plan.move.before, plan.brought_sizes)
         there = _Side(plan.rows_out, tuple(cols_out), plan.move.after, sizes)
