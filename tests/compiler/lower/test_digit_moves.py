@@ -161,7 +161,7 @@ def product(rng: Random) -> Graph:
     return builder.graph()
 
 
-@pytest.mark.parametrize("seed", [3, 4, 8, 9, 12, 18])
+@pytest.mark.parametrize("seed", [3, 4, 5, 9, 12, 18])
 def test_operands_go_to_rows_in_reach_of_a_product(seed: int) -> None:
     rng = Random(100 + seed)
     graph = product(rng)
