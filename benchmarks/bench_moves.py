@@ -72,8 +72,9 @@ class Work:
 class Row:
     """A line of the file: cycles and bound are empty if the work did not end, `note` says why.
 
-    There is no ratio either where the bound is 0: it says nothing of how good the run is. busy: the
-    part of the run in which the busiest unit does something, and neither waits nor is stalled.
+    A run that is as short as its bound has a ratio of 1, also one in which nothing moves: 0 of 0
+    cycles. A longer run whose bound is 0 has none. busy: the part of the run in which the busiest
+    unit does something, and neither waits nor is stalled.
     """
 
     number: int
@@ -213,9 +214,9 @@ def measured(work: Work, limit_s: float | None = LIMIT_S) -> Row:
     try:
         summary = systolic.run(work.graph, work.chip, values=False).summary
         cycles, bound = summary["cycles"], summary["bound"]["cycles"]
-        ratio = round(cycles / bound, 2) if bound else None
+        ratio = 1.0 if cycles == bound else round(cycles / bound, 2) if bound else None
         busiest, busy = _busiest(summary["units"]) if cycles else ("", None)
-        note = "" if bound else NO_BOUND
+        note = "" if ratio is not None else NO_BOUND
     except TooLong:
         note = OVER
     except SystolicError as error:

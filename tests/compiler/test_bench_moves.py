@@ -39,7 +39,8 @@ def test_a_row_has_cycles_or_the_reason_why_not() -> None:
             assert row.note == SCRIPT["OVER"] or row.note.startswith(SCRIPT["REFUSED"]), row
         else:
             assert row.cycles >= row.bound, row
-            assert row.note == ("" if row.bound else SCRIPT["NO_BOUND"]), row
+            assert row.note == ("" if row.ratio is not None else SCRIPT["NO_BOUND"]), row
+            assert (row.ratio is None) == (row.bound == 0 < row.cycles), row
 
 
 def test_the_table_of_the_page_is_that_of_the_rows() -> None:

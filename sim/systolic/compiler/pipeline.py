@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
 from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
@@ -134,7 +135,30 @@ def compile_graph(
 def _compiled(
     name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
 ) -> CompiledGraph:
-    """Return the results of all passes; every: verify each of them."""
+    """Return the results of all passes; every: verify each of them.
+
+    Places that are the compiler's own choice give the program that it makes without them.
+    """
+    for free in without_places(graph):
+        own = _as_given(name, free, chip, options, every=every)
+        if own is not None and has_its_places(graph, own.placements()):
+            return replace(own, graph=graph)
+    return _of_places(name, graph, chip, options, every=every)
+
+
+def _as_given(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+) -> CompiledGraph | None:
+    """Return the results for a graph; None if it cannot be compiled so."""
+    try:
+        return _of_places(name, graph, chip, options, every=every)
+    except CompileError:
+        return None
+
+
+def _of_places(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+) -> CompiledGraph:
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
     layers, plan = _faster(*_planned(layers, chip, options), chip, options)

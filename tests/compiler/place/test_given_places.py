@@ -14,11 +14,12 @@ import pytest
 from support.chips import ideal_chip
 from support.tiled_homes import chip_8x8, random_graph, run
 from systolic.compiler import compile_graph
-from systolic.config import load_run
+from systolic.config import load_chip, load_run
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.machine import simulate
+from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder, Tensor
 from systolic.workload.graph import make_graph
 
@@ -169,3 +170,49 @@ def test_an_intermediate_result_has_no_place() -> None:
     builder.transpose(y, "f32[8,8]", name="z")
     with pytest.raises(SystolicError, match='tensor "y": only inputs and outputs have a place'):
         builder.graph()
+
+
+MOVES = [  # (kind, source, result, permutation, chip)
+    # Lane by lane, on two engines.
+    ("transpose", "f16[2,56,56,64]{2,1,3,0}", "f16[56,56,2,64]{0,2,1,3}", (2, 1, 0, 3),
+     "ideal_128x128"),
+    # Rows by words that DMA copies on, with gaps between the result's rows of tiles.
+    ("transpose", "s8[4,256,16,64]{0,1,3,2}", "s8[16,64,4,256]", (2, 3, 0, 1), "ddr4_2400_128x128"),
+    # One matrix, in blocks: words would be quicker where tiles are given.
+    ("relayout", "bf16[1024,512]", "bf16[1024,512]{0,1}", None, "neuroncore_v1"),
+    # Only the result has no tiles.
+    ("relayout", "s32[3,3,128,128]{3,2,1,0:T(8,128)}", "s32[3,3,128,128]{2,1,3,0}", None,
+     "multi_clock_128x128"),
+    # The source lies in the result's tiles, and nothing moves.
+    ("relayout", "s32[3,3,256,64]", "s32[3,3,256,64]{3,2,1,0:T(8,128)}", None, "ddr4_128x128"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "source", "result", "axes", "chip"), MOVES)
+def test_a_pasted_move_gives_the_same_run(
+    kind: str, source: str, result: str, axes: tuple[int, ...] | None, chip: str
+) -> None:
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", source)
+    told = {} if axes is None else {"permutation": axes}
+    builder.add(kind, ("x",), result, name="y", **told)
+    before, after, places = pasted(builder.graph(), load_chip(CHIPS / f"{chip}.toml"))
+    assert (after, places) == (before, 2)
+
+
+def test_other_places_than_the_compiler_s_own_are_kept() -> None:
+    """Half a bank further on, the tensors lie where they are said to, and the run is another."""
+    chip = load_chip(CHIPS / "ideal_128x128.toml")
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", "f16[2,56,56,64]{2,1,3,0}")
+    builder.transpose("x", "f16[56,56,2,64]{0,2,1,3}", (2, 1, 0, 3), name="y")
+    graph = builder.graph()
+    found = compile_graph("first", graph, chip).placements()
+    tensors = {
+        name: Tensor(placed.shape, "state_buffer", 0, placed.base_byte + 8192)
+        for name, placed in found.items()
+    }
+    second = compile_graph("second", make_graph(tensors, graph.operations), chip).placements()
+    assert {n: p.base_byte - 8192 for n, p in second.items()} == {
+        n: p.base_byte for n, p in found.items()
+    }

@@ -31,6 +31,7 @@ from systolic.compiler.lower.recognise import (
     recognise_transpose,
 )
 from systolic.compiler.lower.reshape import shared_home
+from systolic.compiler.lower.same_places import lies_alike
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.moves import (
     bounce_bound,
@@ -138,7 +139,7 @@ def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Itera
     ends = op.inputs[0] in graph.inputs and op.output in graph.outputs
     packed = is_packed(source) or is_packed(result)
     chosen = homes[1] == "state_buffer" and (options.block or options.tile_columns)
-    if packed or chosen or not ends or homes[0] != homes[1]:
+    if packed or chosen or not ends or homes[0] != homes[1] or _stays(graph, op, chip, options):
         return
     before, after = carrier_shape(source), carrier_shape(result)
     outside = homes[1] == "dram"
@@ -175,6 +176,7 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
         stays = shared_home(source, result) is not None
     else:
         stays = moves_nothing(source, result, axes)
+    stays = stays or _stays(graph, op, chip, options)
     if is_packed(source) != is_packed(result):
         return _calculated(source, result, chip)
     if stays or (
@@ -194,7 +196,8 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
     copied = copied_bound(chip, source.num_elements(), size_bytes, ports=ports)
     if axes is None or not (alone and goes_in_blocks(*ends, axes, chip, options)):
         return copied
-    if may_stay_in_lanes(*ends, options):  # in any blocks, or lane by lane
+    tiled = any(end.shape.layout.tiles for end in ends)  # then digits and words may go as well
+    if tiled or may_stay_in_lanes(*ends, options):  # in any blocks, or lane by lane
         return copied
     matrices = recognise_transpose(source, result, axes)
     if options.via == "dram":
@@ -203,6 +206,18 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
     if may_turn(chip, options, *matrices.dims[-2:]):
         return copied
     return _by_array(matrices, chip, options, "state_buffer")
+
+
+def _stays(graph: Graph, op: Operation, chip: Chip, options: Options) -> bool:
+    """Return whether a result on the chip may lie where its source is."""
+    source, result, axes = _shapes(graph, op)
+    chosen = options.via is not None or options.block is not None
+    packed = is_packed(source) or is_packed(result)
+    if chosen or packed or both_at(graph, op) != "state_buffer":
+        return False
+    tensors = graph.tensor(op.inputs[0]), graph.tensor(op.output)
+    carried = [replace(each, shape=carrier_shape(each.shape)) for each in tensors]
+    return lies_alike((carried[0], carried[1]), axes, chip) is not None
 
 
 def _ports_of(shape: Shape, chip: Chip) -> int | None:

@@ -25,7 +25,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
-from systolic.compiler.lower.product_parts import ArrayWork, bring_operands
+from systolic.compiler.lower.product_parts import BatchWork, bring_operands
 from systolic.compiler.lower.product_places import (
     MovedOperand,
     lies_in_reach,
@@ -92,7 +92,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
 
 def _array_work(
     builder: LayerBuilder, op: Operation, axes: _ProductAxes, mapping: Mapping
-) -> ArrayWork:
+) -> BatchWork:
     """Return about how many cycles the array takes for the products of all matrices.
 
     If the result lies in strands, each is made for all matrices before the next one is.
@@ -105,7 +105,7 @@ def _array_work(
     M, N = (-(-M // passes), N) if mapping == "lhs" else (M, -(-N // passes))
     sizes = M, left.dims[-1], N
     each = products_in_turn_cost(builder.chip, mapping, batch, sizes, left.element_type)
-    return ArrayWork(each * passes, passes)
+    return BatchWork(each * passes, passes)
 
 
 def _beside(

@@ -32,6 +32,7 @@ from systolic.compiler.lower.recognise import (
     recognise_transpose,
 )
 from systolic.compiler.lower.relays import moved_from_place_to_place
+from systolic.compiler.lower.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
@@ -55,6 +56,8 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     if home == "dram" and move_in_dram(
         builder, source, op.output, permutation, _cycles(builder, op, permutation)
     ):
+        return
+    if home == "state_buffer" and stays_in_place(builder, op, permutation):
         return
     if home is None or moves_nothing(before, after, permutation):
         if home == "state_buffer" and _moved_by_digits(builder, op, permutation):

@@ -58,7 +58,7 @@ class _InParts:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayWork:
+class BatchWork:
     """About how many cycles of the array a product takes, all matrices in turn.
 
     passes: so many times it goes over all matrices; each time it makes a part of every one.
@@ -69,7 +69,7 @@ class ArrayWork:
 
 
 def bring_operands(
-    builder: LayerBuilder, output: str, moved: Sequence[MovedOperand], work: ArrayWork | None
+    builder: LayerBuilder, output: str, moved: Sequence[MovedOperand], work: BatchWork | None
 ) -> None:
     """Place the operands of a product that engines move, and add their moves.
 
@@ -170,7 +170,7 @@ class _PartsPlanner:
     builder: LayerBuilder
     output: str
     operands: tuple[MovedOperand, ...]
-    work: ArrayWork
+    work: BatchWork
 
     def all_at_once(self, moved: Sequence[MovedOperand]) -> int:
         """Return about how many cycles all takes if these operands are moved before the product."""

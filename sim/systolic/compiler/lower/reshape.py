@@ -21,6 +21,7 @@ from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.regrouped import Regrouper
 from systolic.compiler.lower.relays import moved_from_place_to_place
+from systolic.compiler.lower.same_places import stays_in_place
 from systolic.compiler.lower.views import ends_in, home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
@@ -38,6 +39,9 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         if stays and move_in_dram(builder, source, output, None):
             return
         _in_dram(builder, source, output)
+        return
+    at_home = both_at(builder.graph, op) == "state_buffer"
+    if at_home and stays_in_place(builder, op, None):
         return
     if _moved_in_lanes(builder, op) or _moved_by_digits(builder, op):
         return

@@ -1,0 +1,80 @@
+"""A tensor on the chip whose result lies where it is: nothing moves.
+
+Where both have tiles, these may give each element one place: merged dimensions in front of tiles
+leave it. A tensor without tiles may lie in those of the other one, if its rows stay unbroken, with
+gaps behind them: the compiler chooses how far apart they lie, and prints it. Not here: views, which
+other work may take too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from systolic.compiler.ir.chip_places import places_of
+from systolic.compiler.ir.homes import as_rows
+from systolic.compiler.ir.relays import relay_ends
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.workload import Operation, Tensor
+
+if TYPE_CHECKING:
+    from systolic.compiler.lower.builder import LayerBuilder
+
+
+def stays_in_place(builder: LayerBuilder, op: Operation, permutation: Sequence[int] | None) -> bool:
+    """Let a result on the chip lie where its source is; return whether it can.
+
+    Both lie there, and no other operation takes either. permutation: as of `lies_alike`.
+    """
+    names = (source, output) = op.inputs[0], op.output
+    options, graph = builder.options, builder.graph
+    chosen = options.via is not None or options.block is not None
+    packed = any(builder.is_packed(name) for name in names)
+    if chosen or packed or builder.uses(output) or not builder.is_unplaced(source):
+        return False
+    ends = graph.tensor(source), graph.tensor(output)
+    lies = lies_alike(ends, permutation, builder.chip)
+    if lies is None:
+        return False
+    builder.homes.share_place(names, lies, output if ends[1].byte is not None else source)
+    builder.choose(f"{output} lies where {source} is, and nothing moves")
+    return True
+
+
+def lies_alike(
+    ends: tuple[Tensor, Tensor], permutation: Sequence[int] | None, chip: Chip
+) -> tuple[Shape, Shape] | None:
+    """Return the shapes in tiles by which each element has one place in both tensors on the chip.
+
+    None if neither has tiles, or some element has two places. permutation: axis i of the result is
+    axis permutation[i] of the source (None: a reshape).
+    """
+    given = {end.byte for end in ends if end.byte is not None}
+    lies = _both_in_tiles(ends, chip)
+    if lies is None or len(given) > 1 or ends[0].partition != ends[1].partition:
+        return None
+    partitions = chip.state_buffer.partitions - ends[0].partition
+    if partitions <= 0 or any(shape.num_elements() == 0 for shape in lies):
+        return None
+    before, after = (places_of(shape, partitions) for shape in lies)
+    if before is None or after is None or before.columns != after.columns:
+        return None
+    found = relay_ends(before, after, permutation)
+    alike = found is not None and all(digit.before == digit.after for digit in found.digits)
+    return lies if alike else None
+
+
+def _both_in_tiles(ends: tuple[Tensor, Tensor], chip: Chip) -> tuple[Shape, Shape] | None:
+    """Return both shapes, one without tiles in those of the other; None if neither has tiles."""
+    one, other = (end.shape for end in ends)
+    if one.layout.tiles and other.layout.tiles:
+        return one, other
+    if not one.layout.tiles and not other.layout.tiles:
+        return None
+    free, tiles = (ends[1], one.layout.tiles) if one.layout.tiles else (ends[0], other.layout.tiles)
+    shape = free.shape.with_layout(replace(free.shape.layout, tiles=tiles))
+    if free.byte is not None or as_rows(replace(free, shape=shape), chip) is None:
+        return None
+    return (one, shape) if one.layout.tiles else (shape, other)
