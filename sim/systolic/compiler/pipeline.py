@@ -137,28 +137,27 @@ def _compiled(
 ) -> CompiledGraph:
     """Return the results of all passes; every: verify each of them.
 
-    Places that are the compiler's own choice give the program that it makes without them.
+    If the compiler would choose the places that a graph gives, the program is the one without them.
     """
     for free in without_places(graph):
-        own = _as_given(name, free, chip, options, every=every)
+        own = _passed_if_it_fits(name, free, chip, options, every=every)
         if own is not None and has_its_places(graph, own.placements()):
             return replace(own, graph=graph)
-    return _of_places(name, graph, chip, options, every=every)
+    return _passed(name, graph, chip, options, every=every)
 
 
-def _as_given(
+def _passed_if_it_fits(
     name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
 ) -> CompiledGraph | None:
-    """Return the results for a graph; None if it cannot be compiled so."""
+    """Return the results of all passes; None if the graph does not fit the chip so."""
     try:
-        return _of_places(name, graph, chip, options, every=every)
+        return _passed(name, graph, chip, options, every=every)
     except CompileError:
         return None
 
 
-def _of_places(
-    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
-) -> CompiledGraph:
+def _passed(name: str, graph: Graph, chip: Chip, options: Options, *, every: bool) -> CompiledGraph:
+    """Return the results of all passes for a graph as it is."""
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
     layers, plan = _faster(*_planned(layers, chip, options), chip, options)

@@ -34,7 +34,7 @@ def uneven_bounds(chip: Chip, read: Sequence[Shape], written: Sequence[Shape]) -
     parts, shapes = chip.dram.organisation, [*read, *written]
     if parts is None or any(is_packed(shape) for shape in shapes):
         return
-    if all(shape.padded_elements() == shape.num_elements() for shape in shapes):
+    if _are_even(shapes):
         return
     if bursts := busiest_channel([carrier_shape(shape) for shape in shapes], parts):
         yield channel_bound(chip, bursts)
@@ -49,11 +49,15 @@ def busiest_channel(shapes: Sequence[Shape], parts: DramOrganisation) -> int:
 
     0 if that is not known, or no more than an equal share.
     """
-    even = all(s.padded_elements() == s.num_elements() for s in shapes)
-    if parts.hash_channels or even:
+    if parts.hash_channels or _are_even(shapes):
         return 0
     found = _together(shapes, parts.burst_bytes, parts.interleave_bytes, parts.channels)
     return min(map(max, found), default=0)
+
+
+def _are_even(shapes: Sequence[Shape]) -> bool:
+    """Return whether no tensor has gaps, so that all parts of DRAM have equal shares."""
+    return all(shape.padded_elements() == shape.num_elements() for shape in shapes)
 
 
 def grouped_bursts(shapes: Sequence[Shape], parts: DramOrganisation) -> set[GroupedBursts]:

@@ -211,13 +211,14 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
 def _stays(graph: Graph, op: Operation, chip: Chip, options: Options) -> bool:
     """Return whether a result on the chip may lie where its source is."""
     source, result, axes = _shapes(graph, op)
-    chosen = options.via is not None or options.block is not None
     packed = is_packed(source) or is_packed(result)
-    if chosen or packed or both_at(graph, op) != "state_buffer":
+    if packed or both_at(graph, op) != "state_buffer":
         return False
-    tensors = graph.tensor(op.inputs[0]), graph.tensor(op.output)
-    carried = [replace(each, shape=carrier_shape(each.shape)) for each in tensors]
-    return lies_alike((carried[0], carried[1]), axes, chip) is not None
+    ends = (
+        replace(graph.tensor(op.inputs[0]), shape=carrier_shape(source)),
+        replace(graph.tensor(op.output), shape=carrier_shape(result)),
+    )
+    return lies_alike(ends, axes, chip, options) is not None
 
 
 def _ports_of(shape: Shape, chip: Chip) -> int | None:

@@ -34,7 +34,7 @@ GAIN = 1.1
 MOST_ENGINES = 3
 ENGINES = 2
 STEP_BYTES = 64
-"""Elements that lie so far apart are cut between two of them, mostly."""
+"""Most rows of a target are so far apart, or a part of it, so that none is cut."""
 
 Sharers = tuple[tuple[str, ...], ...]
 """Engines that share a copy, those of each stretch of the target together."""
@@ -103,12 +103,11 @@ def _worked_out(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, 
 
 
 def bytes_of_first(chip: Chip, size_bytes: int) -> int:
-    """Return how many bytes of a target the first of two engines writes while the other one does
-    the rest, in steps of `STEP_BYTES`.
+    """Return how many bytes of a target the first of two engines writes, and the other the rest.
 
-    The engine that wins ports rather has too many: it may come to the other one's banks, which
-    would then wait for all that it does there. Half if the chip has more than two engines: which
-    of them share a copy is not known.
+    Each has as many as it is fast, in steps of `STEP_BYTES`. The engine that wins ports has rather
+    too many: if it ended first, it would come to the banks of the other one, which would wait
+    there. Half of them if the chip has not two engines: which ones share a copy is not known then.
     """
     engines = [(name, chip.period(name), engine) for name, engine in chip.lane_engines.items()]
     speeds = [Fraction(each.elements_per_cycle, period) for _, period, each in engines]

@@ -18,6 +18,7 @@ from systolic.compiler.ir.relays import relay_ends
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Operation, Tensor
+from systolic.workload.options import Options
 
 if TYPE_CHECKING:
     from systolic.compiler.lower.builder import LayerBuilder
@@ -29,13 +30,11 @@ def stays_in_place(builder: LayerBuilder, op: Operation, permutation: Sequence[i
     Both lie there, and no other operation takes either. permutation: as of `lies_alike`.
     """
     names = (source, output) = op.inputs[0], op.output
-    options, graph = builder.options, builder.graph
-    chosen = options.via is not None or options.block is not None
     packed = any(builder.is_packed(name) for name in names)
-    if chosen or packed or builder.uses(output) or not builder.is_unplaced(source):
+    if packed or builder.uses(output) or not builder.is_unplaced(source):
         return False
-    ends = graph.tensor(source), graph.tensor(output)
-    lies = lies_alike(ends, permutation, builder.chip)
+    ends = builder.graph.tensor(source), builder.graph.tensor(output)
+    lies = lies_alike(ends, permutation, builder.chip, builder.options)
     if lies is None:
         return False
     builder.homes.share_place(names, lies, output if ends[1].byte is not None else source)
@@ -44,13 +43,18 @@ def stays_in_place(builder: LayerBuilder, op: Operation, permutation: Sequence[i
 
 
 def lies_alike(
-    ends: tuple[Tensor, Tensor], permutation: Sequence[int] | None, chip: Chip
+    ends: tuple[Tensor, Tensor],
+    permutation: Sequence[int] | None,
+    chip: Chip,
+    options: Options,
 ) -> tuple[Shape, Shape] | None:
     """Return the shapes in tiles by which each element has one place in both tensors on the chip.
 
-    None if neither has tiles, or some element has two places. permutation: axis i of the result is
-    axis permutation[i] of the source (None: a reshape).
+    None if neither has tiles, some element has two places, or the options say how to move.
+    permutation: axis i of the result is axis permutation[i] of the source (None: a reshape).
     """
+    if options.via is not None or options.block is not None:
+        return None
     given = {end.byte for end in ends if end.byte is not None}
     lies = _both_in_tiles(ends, chip)
     if lies is None or len(given) > 1 or ends[0].partition != ends[1].partition:
