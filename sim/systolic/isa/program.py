@@ -14,11 +14,18 @@ from systolic.isa.instruction import Instruction, LoadWeights, MatMul
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Program:
-    """Instructions for all queues of one chip, and a name for each semaphore (by its number)."""
+    """Instructions for all queues of one chip, and a name for each semaphore (by its number).
+
+    Both may be given as any sequence and are kept as tuples.
+    """
 
     name: str
     instructions: tuple[Instruction, ...]
     semaphores: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "instructions", tuple(self.instructions))
+        object.__setattr__(self, "semaphores", tuple(self.semaphores))
 
     def queues(self) -> dict[str, list[int]]:
         """Return, for each queue that is used, the indices of its instructions in order."""

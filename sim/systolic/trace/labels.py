@@ -6,11 +6,12 @@ the contract's order wins; cycles without a claim are idle. So each cycle carrie
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
+
+import numpy as np
 
 from systolic.errors import SimulationError
 
@@ -44,42 +45,38 @@ tuple, for a run makes several of each instruction.
 """
 
 
-def resolve(claims: Iterable[Claim], total: int) -> tuple[LabelInterval, ...]:
+def resolve(claims: Sequence[Claim], total: int) -> tuple[LabelInterval, ...]:
     """Return the intervals that cover cycles 0 to total - 1 exactly once, neighbours merged."""
-    pending = sorted(
-        [
-            (first if first > 0 else 0, rank(label), order, label, stop)
-            for first, stop, label, order in claims
-        ]
-    )
-    count = len(pending)
-    firsts: list[int] = []
-    stops: list[int] = []
-    labels: list[str] = []
-    active: list[tuple[int, int, str, int]] = []
-    now = place = 0
-    while now < total:
-        while place < count and pending[place][0] <= now:
-            _, level, order, label, stop = pending[place]
-            heapq.heappush(active, (level, order, label, stop))
-            place += 1
-        while active and active[0][3] <= now:
-            heapq.heappop(active)
-        until = pending[place][0] if place < count else total
-        label, stop = "idle", until
-        if active and active[0][3] <= until:
-            _, _, label, stop = active[0]
-        elif active:
-            label = active[0][2]
-        stop = min(stop, total)
-        if labels and labels[-1] == label:
-            stops[-1] = stop
+    if total <= 0:
+        return ()
+    firsts, stops, labels, orders = zip(*claims, strict=True) if claims else ((), (), (), ())
+    names = sorted({*labels})
+    numbers = {name: number for number, name in enumerate(names)}
+    ranks = np.array([rank(name) for name in names], np.int64)
+    first, stop = (np.array(column, np.int64).clip(0, total) for column in (firsts, stops))
+    number = np.array([numbers[label] for label in labels], np.int64)
+    # Between two edges nothing changes. The claim that wins is painted last.
+    edges = np.sort(np.concatenate([[0, total], first, stop]))
+    edges = edges[np.diff(edges, prepend=-1) > 0]
+    last = np.lexsort((number, np.array(orders, np.int64), ranks[number]))[::-1]
+    painted = [len(names)] * (len(edges) - 1)
+    begins, ends = edges.searchsorted(first[last]), edges.searchsorted(stop[last])
+    paints = zip(begins.tolist(), ends.tolist(), number[last].tolist(), strict=True)
+    for begin, end, paint in paints:
+        if end == begin + 1:  # as most are
+            painted[begin] = paint
         else:
-            firsts.append(now)
-            stops.append(stop)
-            labels.append(label)
-        now = stop
-    return tuple(map(LabelInterval, firsts, stops, labels))
+            painted[begin:end] = [paint] * (end - begin)
+    changes = np.flatnonzero(np.diff(painted, prepend=-1))
+    carried = [*names, "idle"]
+    return tuple(
+        map(
+            LabelInterval,
+            edges[changes].tolist(),
+            edges[[*changes[1:], -1]].tolist(),
+            [carried[painted[place]] for place in changes.tolist()],
+        )
+    )
 
 
 def tally(labels: Iterable[LabelInterval], total: int, unit: str) -> dict[str, int]:

@@ -50,7 +50,7 @@ class FetchBuffer:
 
     def news(self) -> simpy.Event:
         """Return an event that comes when the fetch of the head has begun."""
-        self._news = self._env.event()
+        self._news = simpy.Event(self._env)
         return self._news
 
     def fetch(self, arrival: int) -> None:
@@ -113,12 +113,12 @@ class InstructionFetch:
             self._take_freed()
             buffer = self._next()
             if buffer is not None:
-                yield self._env.timeout(self._fetch(buffer))
+                yield simpy.Timeout(self._env, self._fetch(buffer))
                 continue
             if not self._freed:  # else an instruction starts in this very tick
-                self._start = self._env.event()
+                self._start = simpy.Event(self._env)
                 yield self._start
-            yield self._env.timeout(self._period - self._env.tick % self._period)
+            yield simpy.Timeout(self._env, self._period - self._env.tick % self._period)
 
     def _take_freed(self) -> None:
         """Make the slots of instructions that started before the present tick free."""

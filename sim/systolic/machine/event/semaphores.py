@@ -60,7 +60,7 @@ class _Semaphore:
         self.final: list[int] = []
         self.sources: list[PostTicks] = []
         self.held: dict[PostTicks, Resumed] = {}
-        self.changed = env.event()
+        self.changed = simpy.Event(env)
 
     def tick_of(self, value: int) -> int | None:
         """Return the tick at which the count reaches `value`; None if not announced."""
@@ -150,4 +150,4 @@ class Semaphores:
         state = self._semaphores[semaphore]
         if state.changed.callbacks:
             state.changed.succeed()
-            state.changed = self._env.event()
+            state.changed = simpy.Event(self._env)

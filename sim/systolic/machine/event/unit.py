@@ -176,10 +176,10 @@ class Unit(ABC):
                 if not all(arbiter.has_made(*access) for access in released):
                     yield arbiter.settled()
                     if not all(stream.made(slot, now) for stream, slot in released):
-                        yield self.env.timeout(self.period)
+                        yield simpy.Timeout(self.env, self.period)
                         continue
             if self._serial_ticks:
-                yield self.env.timeout(self._serial_ticks)
+                yield simpy.Timeout(self.env, self._serial_ticks)
                 asks_last = False
             return asks_last
 
@@ -204,7 +204,7 @@ class Unit(ABC):
         now, semaphores = self.env.tick, self._semaphores
         if not instruction.waits:
             assert ready is not None, "only posts can be unknown"
-            return self.env.timeout(ready - now)
+            return simpy.Timeout(self.env, ready - now)
         news = [
             semaphores.changed(w.semaphore)
             for w, tick in zip(instruction.waits, self._wait_ticks, strict=True)
@@ -215,13 +215,13 @@ class Unit(ABC):
         for wait in instruction.waits:
             if resumed := semaphores.resumed(wait):
                 return self._first_of([resumed, *news])
-        return self._first_of([self.env.timeout(ready - now), *news])
+        return self._first_of([simpy.Timeout(self.env, ready - now), *news])
 
     def _first_of(self, events: list[simpy.Event]) -> simpy.Event:
         """Return an event that comes with the first of these (simpy's any_of, at half its cost)."""
         if len(events) == 1:
             return events[0]
-        bell = self.env.event()
+        bell = simpy.Event(self.env)
 
         def ring(_: simpy.Event) -> None:
             if not bell.triggered:
@@ -236,7 +236,7 @@ class Unit(ABC):
         if not cycles:
             self.context.arbiter.add(stream)
             return
-        delay = self.env.timeout(cycles * self.period)
+        delay = simpy.Timeout(self.env, cycles * self.period)
         delay.callbacks.append(lambda _: self.context.arbiter.add(stream))
 
     def align(self, tick: int) -> int:

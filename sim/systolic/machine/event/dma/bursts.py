@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
+from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy
 from systolic.machine.event.dma.descriptors import bank_bytes, descriptor_runs
 from systolic.machine.event.dram.channels import Banks, Channels
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
-from systolic.machine.event.ports.stream import Granted, Lost, Refusal, Stream
+from systolic.machine.event.ports.stream import Granted, Holding, Lost, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.spans import Interval
 
@@ -37,9 +37,21 @@ class BurstStream(Stream):
         copy: DmaCopy,
         queue: int,
         chip: Chip,
-        **of_client: Any,
+        *,
+        instruction: int,
+        rank: tuple[int, int],
+        holdings: tuple[Holding, ...],
     ) -> None:
-        super().__init__(env, timeline=Timeline([], 0), **of_client)
+        super().__init__(
+            env,
+            unit=dma_queue(queue),
+            client="dma",
+            instruction=instruction,
+            rank=rank,
+            period=chip.period("dma"),
+            timeline=Timeline([], 0),
+            holdings=holdings,
+        )
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them
         self._channels, self._queue = channels, queue
         self._runs = descriptor_runs(copy)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FOREVER = 1 << 62
+FOREVER = (1 << 62) - 1
 ALWAYS = 1, 1
 """Of (first, of): bytes move in the first of so many cycles, here in each."""
 

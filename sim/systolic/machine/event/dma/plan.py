@@ -7,7 +7,7 @@ when a copy moves what it moves.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from systolic.machine.event.ports.course import (
     PORT,
     STOP,
     Course,
+    PortUses,
     UseTable,
 )
 from systolic.machine.event.ports.ports import Needs, hull, in_bank, mask_of, number_of
@@ -138,6 +139,7 @@ class CopyPlan:
         self._needs: dict[tuple[int, int], Needs] = {}
         self._ports: dict[int, GroupPorts] = {}
         self._courses: dict[tuple[tuple[BytePace, ...], int], PlannedCourse] = {}
+        self._lane_edges: list[list[int]] | None = None
         bundles = sum(group.count for group in self.groups)
         self.has_course = bundles <= MOST_KEPT and all(group.one_bank for group in self.groups)
 
@@ -204,17 +206,23 @@ class CopyPlan:
         return found
 
     def _make_course(self, paces: tuple[BytePace, ...], period: int) -> PlannedCourse:
-        begins, groups, tables = [np.zeros(1, np.int64)], [0], list[UseTable]()
+        begins, groups, ports = [0], [0], dict[int, tuple[list[int], ...]]()
         for place, (group, piece) in enumerate(zip(self.groups, self.pieces, strict=True)):
-            ends = begins[-1][-1] + paces[place].orbit(piece, 0).ends(group.count)
-            moving = ends[:-1] if piece.overlaps else ends[:-1] + piece.fetch
-            tables.append(self.table_of(place, 0, moving * period, ends[1:] * period))
-            begins.append(ends[1:])
+            ends = paces[place].orbit(piece, 0).ends(group.count) * period + begins[-1]
+            stop = ends[1:].tolist()
+            first = ends[:-1].tolist()
+            if not piece.overlaps:
+                first = (ends[:-1] + piece.fetch * period).tolist()
+            lows, highs, numbers = self.ports(place)
+            for column, number in enumerate(numbers.tolist()):  # a side each, so no port twice
+                uses = ports.setdefault(number, ([], [], [], []))
+                low, high = lows[:, column].tolist(), highs[:, column].tolist()
+                for kept, added in zip(uses, (first, stop, low, high), strict=True):
+                    kept += added
+            begins += stop
             groups.append(groups[-1] + group.count)
-        begin = np.concatenate(begins) * period
-        return PlannedCourse(
-            begin.tolist(), groups, Course.of_table(np.concatenate(tables, axis=1))
-        )
+        uses_of = {number: PortUses(number, *columns) for number, columns in ports.items()}
+        return PlannedCourse(begins, groups, Course(uses_of))
 
     def table_of(self, place: int, index: int, first: Integers, stop: Integers) -> UseTable:
         """Return the use of ports by bundles that move from `first` to `stop`, in any unit of time.
@@ -246,7 +254,9 @@ class CopyPlan:
         is_turned = isinstance(self.copy, DmaTranspose) and side == 0
         return self.copy.source.partitions if is_turned else group.rows
 
-    @cached_property
+    @property
     def lane_edges(self) -> list[list[int]]:
         """Return by group where the partitions of its bundles change, and its end."""
-        return [edges_of_lanes(group) for group in self.groups]
+        if self._lane_edges is None:
+            self._lane_edges = [edges_of_lanes(group) for group in self.groups]
+        return self._lane_edges

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
+from systolic.hw.units import dma_queue
 from systolic.isa import Buffer
 from systolic.machine.event.dma.costs import DRAM, working_cycles
 from systolic.machine.event.dma.descriptors import BundleGroup, bank_edge, descriptor_needs
@@ -33,7 +34,7 @@ from systolic.machine.event.ports.course import (
     table_of,
 )
 from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
-from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
+from systolic.machine.event.ports.stream import Holding, Lost, ShareOfBytes, Stream
 from systolic.machine.event.ticks import TickEnvironment, Ticks
 
 ALL = ShareOfBytes(0, 1, 1)
@@ -83,9 +84,22 @@ class DmaStream(Stream):
         env: TickEnvironment,
         chip: Chip,
         plan: CopyPlan,
-        **of_client: Any,
+        queue: int,
+        *,
+        instruction: int,
+        rank: tuple[int, int],
+        holdings: tuple[Holding, ...],
     ) -> None:
-        super().__init__(env, timeline=NO_SLOTS, **of_client)
+        super().__init__(
+            env,
+            unit=dma_queue(queue),
+            client="dma",
+            instruction=instruction,
+            rank=rank,
+            period=chip.period("dma"),
+            timeline=NO_SLOTS,
+            holdings=holdings,
+        )
         self.mask = self.wide_mask = plan.mask
         self._plan, self._copy, self._groups = plan, plan.copy, plan.groups
         self._overlaps = chip.dma.descriptor_cost == "max"
@@ -338,6 +352,7 @@ class DmaStream(Stream):
         """Return what it will use at the present pace, bundle by bundle."""
         self._catch_up()
         cycle, index, parts = self.tick // self.period, self._index, list[UseTable]()
+        over_banks: list[Use] = []  # of neighbouring groups, made a table together
         if self._group < len(self._groups) and self._is_begun(cycle):
             first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
             cycle = self._descriptor_over(self._shared, cycle)
@@ -347,7 +362,7 @@ class DmaStream(Stream):
                     self._table_of(self._group, index, np.array([first]), np.array([cycle]))
                 )
             else:
-                parts.append(table_of(self._uses_over_banks(self._group, first, self._moved)))
+                over_banks += self._uses_over_banks(self._group, first, self._moved)
             index += 1
         for place in range(self._group, len(self._groups)):
             group, piece = self._groups[place], self._plan.pieces[place]
@@ -356,12 +371,13 @@ class DmaStream(Stream):
                 ends = cycle + orbit.ends(group.count - index)
                 moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
                 if group.one_bank:
-                    parts.append(self._table_of(place, index, moving, ends[1:]))
+                    parts += [table_of(over_banks), self._table_of(place, index, moving, ends[1:])]
+                    over_banks.clear()
                 else:
-                    parts.append(table_of(self._uses_over_banks(place, int(moving[0]), 0)))
+                    over_banks += self._uses_over_banks(place, int(moving[0]), 0)
                 cycle = int(ends[-1])
             index = 0
-        return joined(parts)
+        return joined([*parts, table_of(over_banks)])
 
     def _uses_over_banks(self, place: int, cycle: int, moved: int) -> Iterator[Use]:
         """Yield when the one bundle of a group uses which bank, its bytes moving from `cycle` on.

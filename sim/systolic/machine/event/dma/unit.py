@@ -58,7 +58,7 @@ class DmaUnit(Unit):
         # How long bursts take depends on the copies that join them, and which copy is next in line
         # on the one before: the end is known when it comes.
         if self._under_way == self._outstanding:
-            self._ended = self.env.event()
+            self._ended = simpy.Event(self.env)
             yield self._ended
             self._ended = None
         return (yield from super()._await(instruction))
@@ -112,7 +112,7 @@ class DmaUnit(Unit):
 
     def _look_at_line(self, cycles: int) -> None:
         """In that many cycles, begin with the first copy in line if its turn has come."""
-        delay = self.env.timeout(cycles * self.period)
+        delay = simpy.Timeout(self.env, cycles * self.period)
         delay.callbacks.append(lambda _: self._next_in_line())
 
     def _next_in_line(self) -> None:
@@ -121,20 +121,30 @@ class DmaUnit(Unit):
             self.context.arbiter.add(self._stream)
 
     def _make(self, index: int, copy: DmaCopy, is_dram: bool) -> DmaStream | BurstStream:
-        of_client: dict[str, Any] = {
-            "unit": self.name,
-            "client": "dma",
-            "instruction": index,
-            "rank": (self._rank, self._number),
-            "period": self.period,
-            "holdings": holdings(self.chip, copy, self._number),
-        }
-        channels = self.context.dram
+        number, channels = self._number, self.context.dram
+        rank, held = (self._rank, number), holdings(self.chip, copy, number)
         if is_dram and channels is not None:
             from systolic.machine.event.dma.bursts import BurstStream
 
-            return BurstStream(self.env, channels, copy, self._number, self.chip, **of_client)
-        return DmaStream(self.env, self.chip, self._plan(copy), **of_client)
+            return BurstStream(
+                self.env,
+                channels,
+                copy,
+                number,
+                self.chip,
+                instruction=index,
+                rank=rank,
+                holdings=held,
+            )
+        return DmaStream(
+            self.env,
+            self.chip,
+            self._plan(copy),
+            number,
+            instruction=index,
+            rank=rank,
+            holdings=held,
+        )
 
     def _plan(self, copy: DmaCopy) -> CopyPlan:
         """Return what the copy moves through which ports: as one before that was alike."""

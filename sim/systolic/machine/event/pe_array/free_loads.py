@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from systolic.hw.spec import Chip
 from systolic.isa import Instruction, LoadWeights, MatMul
 from systolic.machine.event.pe_array.plans import ArrayPlans
 from systolic.machine.event.pe_array.unit import PEArrayUnit
@@ -25,7 +26,9 @@ class FreeLoadPlans(ArrayPlans):
 class FreeLoadsUnit(PEArrayUnit):
     """The rules of the weight buffer do not hold; a multiply may start in the cycle of its load."""
 
-    _plans_of = FreeLoadPlans
+    def _plans_for(self, chip: Chip) -> ArrayPlans:
+        """Return plans in which a load needs no port."""
+        return FreeLoadPlans(chip)
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick at which the array can take an instruction."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
 from systolic.isa import Instruction, LoadWeights, MatMul, PassThrough
 from systolic.isa.array_tile import ArrayTile
 from systolic.machine.event.pe_array.last_on_tile import LastOnTile, StreamedMultiply
@@ -34,13 +35,11 @@ from systolic.trace.records import InstructionTimes
 class PEArrayUnit(Unit):
     """Loads weights and streams vectors, as early as ports, weights and the queue allow."""
 
-    _plans_of: type[ArrayPlans] = ArrayPlans
-
     def __init__(self, context: Context, queue: Sequence[int]) -> None:
         spec = context.chip.pe_array
         super().__init__(context, "pe_array", "pe_array", queue, spec)
         self._spec = spec
-        self._plans = self._plans_of(context.chip)
+        self._plans = self._plans_for(context.chip)
         self._records = ArrayRecords(context.recorder, self._plans, self.name, self.period)
         self._interval_ticks = spec.min_interval_cycles * self.period
         self._whole = ArrayTile(0, 0, spec.rows, spec.cols)
@@ -50,6 +49,10 @@ class PEArrayUnit(Unit):
         self._warm_up = WarmUp(spec.warm_up_cycles)
         rank = context.chip.port_priority.index
         self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
+
+    def _plans_for(self, chip: Chip) -> ArrayPlans:
+        """Return what its loads and multiplies ask of the ports."""
+        return ArrayPlans(chip)
 
     def _tile(self, instruction: LoadWeights | MatMul) -> ArrayTile:
         return (instruction.tile or self._whole) if self._has_tiles else self._whole

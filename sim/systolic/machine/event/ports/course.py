@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,8 @@ class PortUses:
         self.first, self.stop, self.low, self.high = columns
         self.begin, self.end = self.first[0], self.stop[-1]
         self.lowest, self.highest = min(self.low), max(self.high)
+        self._are_steps_known = False
+        self._steps: UseSteps | None = None
 
     @classmethod
     def of_table(cls, table: UseTable) -> PortUses:
@@ -68,9 +70,14 @@ class PortUses:
             self._table = np.array([self.first, self.stop, ports, self.low, self.high], np.int64)
         return self._table
 
-    @cached_property
+    @property
     def steps(self) -> UseSteps | None:
         """Return how they follow one another, if all do alike and each later than the last."""
+        if not self._are_steps_known:
+            self._steps, self._are_steps_known = self._find_steps(), True
+        return self._steps
+
+    def _find_steps(self) -> UseSteps | None:
         first, stop, _, low, high = self.table
         ticks, lanes = stop - first, high - low
         on, lanes_on = np.diff(first), np.diff(low)

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import numpy.typing as npt
 
+from systolic.machine.event.compiled import IS_COMPILED
 from systolic.machine.event.ports.course import (
     FIRST,
     HIGH,
@@ -26,8 +27,9 @@ from systolic.machine.event.ports.course import (
 from systolic.machine.event.ports.ports import Need
 
 Column = npt.NDArray[np.int64]
-NEVER = 1 << 62
-MOST_SWEPT = 48
+NEVER = (1 << 62) - 1
+"""Behind all ticks; compiled code has no greater integer that takes one word."""
+MOST_SWEPT = 400 if IS_COMPILED else 48
 """So many uses are compared one by one; more of them by numpy, whose calls take as long."""
 
 

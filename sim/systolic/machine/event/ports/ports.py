@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -92,20 +92,30 @@ class Timeline:
 
     def __init__(self, stretches: Iterable[Stretch], slots: int) -> None:
         self.slots = slots
+        self._reach: Needs | None = None
+        self._of_partitions: dict[Port, int] | None = None
+        self._of_banks: list[Stretch] | None = None
         self._stretches = [s for s in stretches if s.stop > s.first]
         self._starts = [s.first for s in self._stretches]
         self.mask = 0
         for stretch in self._stretches:
             self.mask |= mask_of(stretch.needs)
 
-    @cached_property
+    @property
     def reach(self) -> Needs:
         """Return each port of all stretches once, for all partitions between its outermost."""
-        return hull(need for stretch in self._stretches for need in stretch.needs)
+        if self._reach is None:
+            self._reach = hull(need for stretch in self._stretches for need in stretch.needs)
+        return self._reach
 
-    @cached_property
+    @property
     def of_partitions(self) -> dict[Port, int]:
         """Return the slots of each port that partitions have of their own, of all together."""
+        if self._of_partitions is None:
+            self._of_partitions = self._slots_of_partitions()
+        return self._of_partitions
+
+    def _slots_of_partitions(self) -> dict[Port, int]:
         found: dict[Port, int] = {}
         for first, stop, needs in self._stretches:
             for port, low, high in needs:
@@ -113,9 +123,14 @@ class Timeline:
                     found[port] = found.get(port, 0) + (stop - first) * (high - low)
         return found
 
-    @cached_property
+    @property
     def of_banks(self) -> list[Stretch]:
         """Return the stretches, with the needs of ports that all partitions share."""
+        if self._of_banks is None:
+            self._of_banks = self._stretches_of_banks()
+        return self._of_banks
+
+    def _stretches_of_banks(self) -> list[Stretch]:
         ports = {need.port for need in self.reach if not need.port.is_of_partitions}
         if not ports:
             return []

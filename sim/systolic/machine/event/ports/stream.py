@@ -95,13 +95,16 @@ class Stream:
     has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 
     # How a stream begins; each has its own from the first change on.
-    position = tick = 0
+    position = 0
+    tick = 0
     granted = False
-    asks_last_at = _refused_at = -1
+    asks_last_at = -1
+    _refused_at = -1
     _resumed: simpy.Event | None = None
     mask_of_sums = 0  # the ports that follow it (`hold`), as `mask`; `wide_mask` has both
     _round: Sequence[RoundPart] = ()
-    _part = _part_left = 0
+    _part = 0
+    _part_left = 0
     _placed: PlacedCourse | None = None
 
     @property
@@ -290,7 +293,7 @@ class Stream:
         if self.granted or not self.refusals:
             return None
         if self._resumed is None:
-            self._resumed = self._env.event()
+            self._resumed = simpy.Event(self._env)
         return self._resumed
 
     def refuse(self, lost: Lost) -> None:
