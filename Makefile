@@ -2,20 +2,22 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+COMPILED := .venv-compiled
 RUN := configs/runs/transpose_digits.toml
 
-.PHONY: help demo test slow check pins lint wheel bench clean
+.PHONY: help demo test slow check pins lint wheel compiled bench clean
 
 help:
-	@echo "make demo    transpose a real matrix on the patent's 128 x 64 array, with a picture"
-	@echo "make test    run the tests (a few minutes)"
-	@echo "make slow    run what \`make test\` leaves out of the long sweeps (about half an hour)"
-	@echo "make check   compare the cycle counts of all shipped runs with the pinned ones"
-	@echo "make pins    write the counts of all shipped runs, keeping the reasons"
-	@echo "make lint    ruff and mypy"
-	@echo "make wheel   build the package and run it as users install it"
-	@echo "make bench   the measurements of docs/performance.md"
-	@echo "make clean   remove what the others made"
+	@echo "make demo      transpose a real matrix on the patent's 128 x 64 array, with a picture"
+	@echo "make test      run the tests (a few minutes)"
+	@echo "make slow      run what \`make test\` leaves out of the long sweeps (about half an hour)"
+	@echo "make check     compare the cycle counts of all shipped runs with the pinned ones"
+	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
+	@echo "make lint      ruff and mypy"
+	@echo "make wheel     build the package and run it as users install it"
+	@echo "make compiled  the event engine as machine code, in $(COMPILED) (needs a C compiler; two minutes)"
+	@echo "make bench     the measurements of docs/performance.md"
+	@echo "make clean     remove what the others made"
 
 demo: $(VENV)/user
 	$(BIN)/systolic run $(RUN) --out out/demo
@@ -36,6 +38,8 @@ pins: $(VENV)/user
 wheel: $(VENV)/dev
 	.ci/wheel $(BIN)/python
 
+compiled: $(COMPILED)/done
+
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,7 +49,7 @@ bench: $(VENV)/dev
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -57,3 +61,11 @@ $(VENV)/user: pyproject.toml | $(VENV)/bin/python
 $(VENV)/dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/user
+
+# The wheel is made from the source distribution, for mypyc leaves what it makes beside the sources.
+$(COMPILED)/done: pyproject.toml $(shell find sim configs -name '*.py' -o -name '*.toml')
+	$(PYTHON) -m venv --clear $(COMPILED)
+	$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check build
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(COMPILED)/bin/python -m build --outdir $(COMPILED)/dist . >/dev/null
+	$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/dist/*.whl)$(EXTRAS)"
+	@touch $@

@@ -4,14 +4,16 @@ Each line is a process of its own, its kernel compiled and its modules imported 
 measured by `bench_start_up.py`), and seconds are of its processor time, so that whatever else runs
 does not count. "compile" is `compile_graph`, "check" the program checker that runs before every
 run, "simulate" the whole `simulate` call; microseconds are those of an instruction. "again" is the
-checker once more, in a process that has checked so much that its compiled loops are loaded. Medians
-of several rounds, interleaved. numpy's reference is not among them.
+checker once more, in a process that has checked so much that its compiled loops are loaded.
+"compiled" is `simulate` by the package that `make compiled` leaves, if it is there. Medians of
+several rounds, interleaved. numpy's reference is not among them.
 
     python benchmarks/bench_networks.py [ROUNDS] [NAME ...]
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ROOT / "configs" / "networks"
+COMPILED = ROOT / ".venv-compiled" / "bin" / "python"
 MEASURE = """
 import resource, sys, time
 from systolic.compiler import compile_graph
@@ -51,22 +54,36 @@ print(len(compiled.program.instructions), outcome.trace.cycles(), compiled_at - 
 VALUES = ("none", "exact")
 
 
-def measure(name: str, values: str) -> list[float]:
+def measure(name: str, values: str, python: str = sys.executable) -> list[float]:
     """Return instructions, cycles, seconds of the stages, and MiB at most."""
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(NETWORKS / f"{name}.toml"), values],
+        [python, "-c", MEASURE, str(NETWORKS / f"{name}.toml"), values],
         cwd=ROOT, check=True, capture_output=True, text=True,
     )  # fmt: skip
     return [float(part) for part in done.stdout.split()]
 
 
+def measure_both(name: str, values: str) -> list[float]:
+    """Return the same, and the seconds that the compiled package simulates (NaN: there is none).
+
+    Raises SystemExit if the two differ in instructions or cycles.
+    """
+    found = measure(name, values)
+    if not COMPILED.exists():
+        return [*found, math.nan]
+    other = measure(name, values, str(COMPILED))
+    if found[:2] != other[:2]:
+        sys.exit(f"{name}: {found[:2]} as written, {other[:2]} compiled: is `make compiled` old?")
+    return [*found, other[4]]
+
+
 def show(name: str, values: str, rows: list[list[float]]) -> None:
     """Print the medians of a network."""
-    count, cycles, *seconds, peak = (
+    count, cycles, *seconds, peak, compiled = (
         statistics.median(column) for column in zip(*rows, strict=True)
     )
     compiling, checking, simulating, again = seconds
-    stages = [1e6 * stage / count for stage in (checking, again, simulating)]
+    stages = [1e6 * stage / count for stage in (checking, again, simulating, compiled)]
     each = "".join(f"{stage:7.0f}us" for stage in stages)
     print(f"{name:18}{values:7}{count:8,.0f}{cycles:12,.0f}{compiling:8.2f}s{checking:7.2f}s"
           f"{simulating:9.2f}s{each}{peak:7.0f}")  # fmt: skip
@@ -74,14 +91,15 @@ def show(name: str, values: str, rows: list[list[float]]) -> None:
 
 def main(rounds: int, names: list[str]) -> None:
     """Measure and print."""
-    measure("digits_mlp", "exact")  # compile the kernel once; it is cached on disk
+    measure_both("digits_mlp", "exact")  # compile the kernel once; it is cached on disk
     cases = [(name, values) for name in names for values in VALUES]
     found: dict[tuple[str, str], list[list[float]]] = {case: [] for case in cases}
     for _ in range(rounds):
         for case in cases:
-            found[case].append(measure(*case))
+            found[case].append(measure_both(*case))
     print(f"{'network':18}{'values':7}{'instr.':>8}{'cycles':>12}{'compile':>9}{'check':>8}"
-          f"{'simulate':>10}{'check':>9}{'again':>9}{'simulate':>9}{'MiB':>7}")  # fmt: skip
+          f"{'simulate':>10}{'check':>9}{'again':>9}{'simulate':>9}{'compiled':>9}"
+          f"{'MiB':>7}")  # fmt: skip
     for (name, values), rows in found.items():
         show(name, values, rows)
 

@@ -60,6 +60,7 @@ def test_copies_over_two_banks_are_alike_only_in_one_place() -> None:
     assert likeness(moved(across, target=-4), chip()) != likeness(across, chip())
 
 
+@pytest.mark.white_box
 def test_alike_copies_have_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 

@@ -55,6 +55,7 @@ def test_a_transfer_costs_the_same_events_at_any_size():
     assert large[1] > small[1]
 
 
+@pytest.mark.white_box
 def test_a_stream_that_meets_no_other_is_not_looked_at_before_its_end(monkeypatch):
     """However many instructions come and go beside a long copy, it costs as often as it is told."""
     seen = []

@@ -63,6 +63,7 @@ def test_the_ends_of_streams_that_stand_alone_are_no_events() -> None:
     assert many - few == 100
 
 
+@pytest.mark.white_box
 def test_streams_that_meet_at_other_ports_are_not_decided_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -97,6 +98,7 @@ def uses_from(tick: int, table: UseTable) -> list[list[int]]:
     return found
 
 
+@pytest.mark.white_box
 @pytest.mark.parametrize("dram_bytes", [1024, 4])
 @pytest.mark.parametrize("cost", ["sum", "max"])
 def test_the_course_of_a_copy_is_the_one_found_bundle_by_bundle(

@@ -211,6 +211,7 @@ def test_queues_that_take_turns_at_single_bytes(size: int, count: int, scope: st
     assert_same(found, simulate(chip, program, engine="register"))
 
 
+@pytest.mark.white_box
 @pytest.mark.parametrize("scope", ["bank", "partition"])
 def test_they_cost_as_few_decisions_however_long_their_descriptors_are(
     scope: str, monkeypatch: pytest.MonkeyPatch
@@ -241,6 +242,7 @@ def test_a_descriptor_whose_bytes_have_all_moved_is_in_no_round() -> None:
     assert_same(found, simulate(chip_of(dma=dma), program, engine="register"))
 
 
+@pytest.mark.white_box
 def test_random_contests_have_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compared does repeat: in a quarter of the contests at least."""
     seeds_with_rounds, follow = set(), DmaStream.follow
