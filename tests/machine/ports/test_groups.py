@@ -79,6 +79,7 @@ def test_streams_that_meet_at_other_ports_are_not_decided_again(
     assert not any({"dma0", "pooling"} <= units for units in found)
 
 
+@pytest.mark.white_box
 def test_streams_that_meet_in_no_tick_are_not_arbitrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue comes to the engine's partitions when the engine has left them."""
     engine = Copy(engine="pooling", source=state(2, 2, 16384, 8), target=state(2, 2, 0, 8))

@@ -76,9 +76,9 @@ class Arbiter:
             self._holds = [other for other in self._holds if not other.over(now)]
             self._holds.append(hold)
             stream.leave_sums(hold.mask)
-        alone, groups = self._related_to(stream)
-        if alone or groups or is_held or stream.settles_ports:
-            self._join([stream, *alone], groups)
+        related, groups = self._related_to(stream)
+        if related or is_held or stream.settles_ports:
+            self._join(stream, related, groups)
             return
         stream.grant()
         self._alone[stream] = None
@@ -90,28 +90,30 @@ class Arbiter:
             self.touch()
 
     def _related_to(self, stream: Stream) -> tuple[list[Stream], list[PortGroup]]:
-        """Return what may depend on a stream that comes: streams that stand alone, and groups."""
-        wide, settles, related = stream.wide_mask, stream.settles_ports, self._are_related
-        alone, groups = list[Stream](), list[PortGroup]()
+        """Return the streams that may depend on one that comes, and the groups of some of them."""
+        wide, settles, are_related = stream.wide_mask, stream.settles_ports, self._are_related
+        found, groups = list[Stream](), list[PortGroup]()
         for other in self._alone:
-            if (wide & other.wide_mask or settles) and related(stream, other):
-                alone.append(other)
+            if (wide & other.wide_mask or settles) and are_related(stream, other):
+                found.append(other)
         for group in self._groups:
-            if (wide & group.wide_mask or settles) and any(
-                related(stream, other) for other in group.streams
-            ):
-                groups.append(group)
-        return alone, groups
+            if wide & group.wide_mask or settles:
+                before = len(found)
+                for other in group.streams:
+                    if (wide & other.wide_mask or settles) and are_related(stream, other):
+                        found.append(other)
+                if len(found) > before:
+                    groups.append(group)
+        return found, groups
 
-    def _join(self, streams: list[Stream], groups: list[PortGroup]) -> None:
-        """Make a group of streams and groups, to be decided in the present tick."""
-        for stream in streams:
-            self._alone.pop(stream, None)
-            self._awaited.pop(stream, None)
-        members = [*streams, *(stream for group in groups for stream in group.streams)]
+    def _join(self, stream: Stream, related: list[Stream], groups: list[PortGroup]) -> None:
+        """Make a group of a stream that comes and of what may depend on it, to be decided now."""
+        for other in related:
+            self._alone.pop(other, None)
+            self._awaited.pop(other, None)
         for group in groups:
             self._groups.remove(group)
-        self._groups.append(PortGroup(members, self._env.tick, groups))
+        self._groups.append(PortGroup.joined_by(stream, related, groups, self._env.tick))
         self.touch()
 
     def touch(self) -> None:
@@ -278,7 +280,7 @@ class Arbiter:
                 stream.advance(now)
         parts = [group]
         if group.has_lost:
-            parts = group.split(self._are_related)
+            parts = group.split()
             self._groups.remove(group)
             self._groups += parts
         for part in parts:
@@ -453,10 +455,11 @@ class Arbiter:
             if not others:
                 continue
             if self._is_split and need.port.is_of_partitions:
-                met = [(o.first, c) for o, _, c in others if need.meets(o)]
+                low, high = need.first, need.stop
+                met = [(o.first, c) for o, _, c in others if o.first < high and low < o.stop]
                 if met:
                     first, client = min(met)
-                    return Lost(need.port, client, max(need.first, first))
+                    return Lost(need.port, client, max(low, first))
                 continue
             for other, unit, client in others:
                 in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT

@@ -6,25 +6,37 @@ when what was decided of it is over, however many decisions others need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from itertools import combinations
-from typing import NamedTuple
+from collections.abc import Collection, Iterable
 
-from systolic.machine.event.ports.course import Course, PlacedCourse
+from systolic.machine.event.ports.course import PlacedCourse
 from systolic.machine.event.ports.meeting import first_meeting
 from systolic.machine.event.ports.rounds import Contest, contest_of
 from systolic.machine.event.ports.stream import Stream, by_rank
 
 
-class _Meeting(NamedTuple):
-    """The first tick at which two courses use one port."""
+class _Link:
+    """Two streams of which one may depend on the other, and when they meet first, as known.
 
-    one: PlacedCourse
-    other: PlacedCourse
-    tick: int
+    shares_port: they may both use one. tick: the first at which their courses, `mine` and `its`,
+    use one port.
+    """
+
+    def __init__(self, one: Stream, other: Stream) -> None:
+        self.one, self.other = one, other
+        self.shares_port = bool(one.mask & other.mask)
+        self.mine: PlacedCourse | None = None
+        self.its: PlacedCourse | None = None
+        self.tick = -1
+
+    def meeting(self, mine: PlacedCourse, its: PlacedCourse, now: int) -> int:
+        """Return the first tick, not before `now`, at which these courses use one port."""
+        if self.tick <= now or self.mine is not mine or self.its is not its:
+            self.mine, self.its = mine, its
+            self.tick = first_meeting(mine, its, now)
+        return self.tick
 
 
-UNKNOWN = _Meeting(PlacedCourse(Course({}), 0), PlacedCourse(Course({}), 0), -1)
+_Links = dict[Stream, dict[Stream, _Link]]
 
 
 class PortGroup:
@@ -35,39 +47,53 @@ class PortGroup:
     wide_mask: of all its streams. has_course, has_rounds: all its streams have. settling: those
     that settle ports.
     contests: what was decided of some of them so far (`rounds`).
+
+    Args:
+        links: by stream, those of which one may depend on the other.
+
     """
 
-    def __init__(self, streams: list[Stream], until: int, parts: Iterable[PortGroup] = ()) -> None:
-        self.streams, self.until = sorted(streams, key=by_rank), until
+    def __init__(self, links: _Links, until: int, contests: Iterable[Contest] = ()) -> None:
+        self.streams, self.until = sorted(links, key=by_rank), until
         self.has_lost = False
         self.mask = self.wide_mask = 0
         self.has_course = self.has_rounds = True
         self.settling: list[Stream] = []
-        for stream in streams:
+        for stream in self.streams:
             self.mask |= stream.mask
             self.wide_mask |= stream.wide_mask
             self.has_course &= stream.has_course
             self.has_rounds &= stream.has_rounds
             if stream.settles_ports:
                 self.settling.append(stream)
-        self.contests: list[Contest] = []
-        self._meetings: dict[tuple[Stream, Stream], _Meeting] = {}
-        """Of all pairs that share a port, in the order of their ranks."""
-        known: dict[tuple[Stream, Stream], _Meeting] = {}
-        for part in parts:
-            self.contests += [
-                each for each in part.contests if not each.streams.isdisjoint(streams)
-            ]
-            known |= part._meetings
-        for pair in combinations(self.streams, 2):
-            if pair[0].mask & pair[1].mask:
-                self._meetings[pair] = known.get(pair, UNKNOWN)
+        self.contests = [each for each in contests if not each.streams.isdisjoint(links)]
+        self._links = links
+
+    @classmethod
+    def joined_by(
+        cls, stream: Stream, related: Iterable[Stream], groups: Iterable[PortGroup], now: int
+    ) -> PortGroup:
+        """Return the group of a stream that comes, to be decided now.
+
+        related: what may depend on it, streams that stand alone and streams of the groups, which
+        become one by it.
+        """
+        links: _Links = {}
+        contests: list[Contest] = []
+        for group in groups:
+            links.update(group._links)
+            contests += group.contests
+        mine = links[stream] = {}
+        for other in related:
+            mine[other] = links.setdefault(other, {})[stream] = _Link(stream, other)
+        return cls(links, now, contests)
 
     def lose(self, stream: Stream) -> None:
         """Take out a stream that has ended."""
         self.streams.remove(stream)
         self.has_lost = True
-        self._meetings = {p: met for p, met in self._meetings.items() if stream not in p}
+        for other in self._links.pop(stream):
+            del self._links[other][stream]
 
     def holds_until(self, tick: int) -> None:
         """Note that what was decided of it holds until a tick."""
@@ -83,14 +109,20 @@ class PortGroup:
             contest.dissolve()
         return None
 
-    def split(self, are_related: Callable[[Stream, Stream], bool]) -> list[PortGroup]:
+    def split(self) -> list[PortGroup]:
         """Return the groups into which it falls without the streams that have left."""
-        parts: list[list[Stream]] = []
-        for stream in self.streams:
-            met = [part for part in parts if any(are_related(stream, other) for other in part)]
-            parts = [part for part in parts if part not in met]
-            parts.append([*(other for part in met for other in part), stream])
-        return [PortGroup(part, self.until, [self]) for part in parts]
+        rest, parts = dict.fromkeys(self.streams), list[PortGroup]()
+        while rest:
+            part: _Links = {}
+            reached = [next(iter(rest))]
+            while reached:
+                stream = reached.pop()
+                if stream in rest:
+                    del rest[stream]
+                    part[stream] = self._links[stream]
+                    reached += part[stream]
+            parts.append(PortGroup(part, self.until, self.contests))
+        return parts
 
     def first_meeting(self, streams: Collection[Stream], now: int, until: int) -> int:
         """Return when two of some of its streams meet first, if nothing refuses them.
@@ -98,16 +130,14 @@ class PortGroup:
         `until` is the latest tick that is asked for.
         """
         placed = {stream: stream.course() for stream in streams}
-        for pair, known in self._meetings.items():
-            one, other = pair
-            if until <= now or one not in placed or other not in placed:
-                continue
-            mine, its = placed[one], placed[other]
-            if known.tick <= now or known.one is not mine or known.other is not its:
-                known = _Meeting(mine, its, first_meeting(mine, its, now))
-                self._meetings[pair] = known
-            if known.tick < until:
-                until = known.tick
+        for one, mine in placed.items():
+            for other, link in self._links[one].items():
+                if until <= now:
+                    return until
+                if link.one is one and link.shares_port and other in placed:
+                    tick = link.meeting(mine, placed[other], now)
+                    if tick < until:
+                        until = tick
         return until
 
 
