@@ -93,22 +93,16 @@ def _nothing(shape: Shape) -> Array:
 def initial_accesses(compiled: CompiledGraph) -> list[Access]:
     """Return which regions of the memories hold something at cycle 0."""
     graph = compiled.graph
+    inputs, outputs = {*graph.inputs}, {*graph.outputs}
+    homes = {name: tensor.home for name, tensor in graph.tensors}
     found = [piece.access for piece in compiled.scheduled.given]
-    found += [
-        dram_access(graph.shape(place.name), place)
-        for place in compiled.layers.dram
-        if _is_there(compiled, place.name)
-    ]
+    for place in compiled.layers.dram:
+        name = place.name
+        # Bits of padding are there as well as inputs.
+        is_there = name in inputs or (name in outputs and is_packed(graph.shape(name)))
+        if is_there and homes[name] == "dram":
+            found.append(dram_access(graph.shape(name), place))
     return [*found, *compiled.scheduled.identities]
-
-
-def _is_there(compiled: CompiledGraph, name: str) -> bool:
-    """Return whether a place in DRAM holds something at cycle 0: an input, or bits of padding."""
-    graph = compiled.graph
-    ends = (*graph.inputs, *graph.outputs)
-    if name not in ends or graph.tensor(name).home != "dram":
-        return False
-    return name in graph.inputs or is_packed(graph.shape(name))
 
 
 def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:

@@ -36,6 +36,23 @@ class TooManyStepsError(ValueError):
     """An access has more pairs than instructions may have."""
 
 
+class _Places:
+    """Accesses, each once, in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        self.accesses: list[Access] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def number_of(self, access: Access) -> int:
+        """Return the number of an access, always the same one."""
+        key = _fields(access)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.accesses)
+            self.accesses.append(access)
+        return found
+
+
 class AccessTable(NamedTuple):
     """accesses: of each place. places, shapes: rows of `meetings_numba`. cells: how many.
 
@@ -60,18 +77,8 @@ class AccessTable(NamedTuple):
             TooManyStepsError: there are no columns for one of them.
 
         """
-        numbers: dict[tuple[object, ...], int] = {}
-        accesses: list[Access] = []
-
-        def number_of(access: Access) -> int:
-            key = _fields(access)
-            found = numbers.get(key)
-            if found is None:
-                found = numbers[key] = len(accesses)
-                accesses.append(access)
-            return found
-
-        place_of: list[int] = []
+        places = _Places()
+        number_of, place_of = places.number_of, list[int]()
         first, first_write = [0], []
         for read, written in effects:
             place_of += map(number_of, read)
@@ -79,10 +86,9 @@ class AccessTable(NamedTuple):
             place_of += map(number_of, written)
             first.append(len(place_of))
         given = [number_of(access) for access in inputs]
-        places, shapes, cells = _lay_out(accesses)
-        return cls(
-            accesses, places, shapes, cells, *map(_integers, (place_of, first, first_write, given))
-        )
+        rows, shapes, cells = _lay_out(places.accesses)
+        columns = map(_integers, (place_of, first, first_write, given))
+        return cls(places.accesses, rows, shapes, cells, *columns)
 
     def most_links(self) -> int:
         """Return how many links the records of all accesses have in all their cells."""

@@ -35,7 +35,6 @@ Everything else is assumed to be possible. This module holds 1 to 7 and 9 as num
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +62,7 @@ class Structure:
     after_reads: the first position in the instruction's own queue that starts after its operands
     are read; after_done: the first that starts after it is done. elapsed: for the array's
     instructions, the vector cycles of all MatMuls before them. has_tiles: some have a tile.
+    queue_of, position_of, after_reads_of: the same as lists, for the passes look one by one.
     """
 
     program: Program
@@ -76,26 +76,11 @@ class Structure:
     after_done: npt.NDArray[np.int32]
     elapsed: list[int]
     has_tiles: bool = False
+    queue_of: list[int] = field(default_factory=list)
+    position_of: list[int] = field(default_factory=list)
+    after_reads_of: list[int] = field(default_factory=list)
     _streaming: dict[tuple[type, str], Streaming] = field(default_factory=dict)
     _right: dict[int, int] = field(default_factory=dict)
-
-    @cached_property
-    def queue_of(self) -> list[int]:
-        """Return the number of each instruction's queue, as a list: the passes look one by one."""
-        found: list[int] = self.queue.tolist()
-        return found
-
-    @cached_property
-    def position_of(self) -> list[int]:
-        """Return the place of each instruction in its queue, as a list."""
-        found: list[int] = self.position.tolist()
-        return found
-
-    @cached_property
-    def after_reads_of(self) -> list[int]:
-        """Return `after_reads` as a list."""
-        found: list[int] = self.after_reads.tolist()
-        return found
 
     @classmethod
     def of(cls, program: Program, chip: Chip) -> Structure:
@@ -122,6 +107,8 @@ class Structure:
             made.queue[list(members)] = number
             made.position[list(members)] = np.arange(len(members))
             _FILL[kind](made, members)
+        made.queue_of, made.position_of = made.queue.tolist(), made.position.tolist()
+        made.after_reads_of = made.after_reads.tolist()
         return made
 
     def right(self, column: int) -> int:

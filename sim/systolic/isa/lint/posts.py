@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -45,6 +44,7 @@ class Chain:
         least = list(accumulate([low for low, _ in reversed(windows)], min))[::-1]
         self.follow = [bisect_left(least, high, run) for run, (_, high) in enumerate(windows, 1)]
         self.is_of_array = not posts or not isinstance(instructions[posts[0][0]], DmaCopy)
+        self._arrays: ChainArrays | None = None
         self.is_serial = self.follow == list(range(1, len(posts) + 1))
 
     @property
@@ -56,11 +56,13 @@ class Chain:
         """Return the run that holds the post of that number, counted from 1."""
         return bisect_left(self.starts, post) - 1
 
-    @cached_property
+    @property
     def arrays(self) -> ChainArrays:
         """Return members, counts, starts and follow as arrays."""
-        lists = self.members, self.counts, self.starts, self.follow
-        return ChainArrays._make(np.array(each, np.int64) for each in lists)
+        if self._arrays is None:
+            lists = self.members, self.counts, self.starts, self.follow
+            self._arrays = ChainArrays._make(np.array(each, np.int64) for each in lists)
+        return self._arrays
 
 
 class ChainArrays(NamedTuple):
@@ -80,6 +82,7 @@ class Waits:
     values: list[int]
     queues: list[int]
     positions: list[int]
+    _groups: list[slice] = field(default_factory=list)
 
     @classmethod
     def of(cls, structure: Structure, waits: Sequence[tuple[int, int]]) -> Waits:
@@ -93,14 +96,16 @@ class Waits:
             positions=[place for _, place, *_ in found],
         )
 
-    @cached_property
+    @property
     def groups(self) -> list[slice]:
         """Return the waits of each queue."""
-        queues = self.queues
-        ends = [place for place in range(1, len(queues)) if queues[place] != queues[place - 1]]
-        return [slice(a, b) for a, b in pairwise([0, *ends, len(queues)])]
+        if not self._groups:
+            queues = self.queues
+            ends = [place for place in range(1, len(queues)) if queues[place] != queues[place - 1]]
+            self._groups = [slice(a, b) for a, b in pairwise([0, *ends, len(queues)])]
+        return self._groups
 
-    @cached_property
+    @property
     def value_array(self) -> Ints:
         """Return the values, int64 [waits]."""
         return np.array(self.values, np.int64)
