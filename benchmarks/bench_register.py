@@ -18,7 +18,7 @@ from systolic.hw.spec import Chip, Dma, Dram, PEArray, ResultBuffer, StateBuffer
 from systolic.isa import Access, Buffer, LoadWeights, MatMul, Program
 from systolic.machine.memory import Image, Memory
 from systolic.machine.register import run_register
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 
 SIDE = 128
 STREAM_VECTORS = 2048

@@ -30,7 +30,7 @@ from systolic.machine.event import run_event
 from systolic.machine.event.lane_engine.plan import plan_of
 from systolic.machine.event.pe_array.row_order import SMALL_PRODUCTS
 from systolic.machine.register.pe_array.multiply import MANY_PRODUCTS
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 from systolic.trace.words import KINDS
 
 QUICK, MANY = 120, 4000

@@ -31,7 +31,8 @@ from systolic.machine import Image, Memory, Outcome
 from systolic.machine import simulate as simulate_machine
 from systolic.machine.register import run_register
 from systolic.trace.grid import GridHistory, GridState
-from systolic.trace.records import Recorder, Trace
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import Trace
 from systolic.trace.words import KINDS
 
 ARRAY = "pe_array"

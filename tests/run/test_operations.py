@@ -29,7 +29,8 @@ from systolic.isa import Access, Buffer, DmaCopy, LoadWeights, MatMul
 from systolic.run.operations import stalls_by_layer
 from systolic.run.result import Result
 from systolic.trace.grid import GridShape
-from systolic.trace.records import InstructionTimes, Recorder, Stall
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import InstructionTimes, Stall
 from systolic.workload import Graph, GraphBuilder
 from systolic.workload.operations.causal_mask import CausalMaskAttributes
 

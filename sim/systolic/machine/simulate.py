@@ -11,7 +11,8 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
 from systolic.machine.memory import Image, Memory
 from systolic.machine.spared import NOTHING, Spared
-from systolic.trace.records import Recorder, Trace
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import Trace
 
 
 @dataclass(frozen=True, eq=False)

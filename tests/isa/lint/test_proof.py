@@ -187,6 +187,7 @@ def test_an_access_of_too_many_pairs_is_left_to_the_pass() -> None:
     assert verdicts(copies((read, target)), CHIP, [wide]) == (False, True)
 
 
+@pytest.mark.white_box
 def test_without_numba_the_pass_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(races, "WORK", races.Checked(many=0))
     monkeypatch.setitem(sys.modules, "systolic.isa.lint.proof", None)

@@ -42,7 +42,7 @@ from systolic.isa.formats.module import Module
 from systolic.machine import Image, Memory, simulate
 from systolic.machine.register.machine import run_register
 from systolic.run.busy import busy_cycles
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 from systolic.trace.words import KINDS
 
 both = pytest.mark.parametrize("engine", ["event", "register"])

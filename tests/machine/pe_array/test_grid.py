@@ -13,7 +13,7 @@ from systolic.machine.memory import Memory
 from systolic.machine.register import run_register
 from systolic.machine.register.pe_array import multiply_numba
 from systolic.machine.register.pe_array.multiply import MANY_PRODUCTS, plain_step
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 
 R, C, K, N, M = 4, 6, 3, 5, 4
 MOVING = 8192

@@ -53,7 +53,7 @@ from systolic.isa.scales import scale_parts, scale_span
 from systolic.machine import Image, Memory, simulate
 from systolic.machine.register.machine import run_register
 from systolic.run.busy import busy_cycles
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 from systolic.trace.words import KINDS
 
 both = pytest.mark.parametrize("engine", ["event", "register"])

@@ -44,7 +44,7 @@ from systolic.machine.spared import Spared
 from systolic.report.wavefront.moments import moments
 from systolic.report.wavefront.picture import plot_wavefront, require_whole
 from systolic.run.busy import busy_cycles
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 from systolic.trace.words import KINDS
 
 both = pytest.mark.parametrize("engine", ["event", "register"])

@@ -23,7 +23,8 @@ from systolic.isa import (
 )
 from systolic.machine import Image, Memory, Outcome, simulate
 from systolic.machine.register import run_register
-from systolic.trace.records import Recorder, Trace
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import Trace
 from systolic.trace.words import KINDS
 
 TARGET = 16384

@@ -16,7 +16,8 @@ import simpy
 from systolic.hw.spec import Chip, Fetch
 from systolic.isa import Program, instruction_bytes
 from systolic.machine.event.ticks import TickEnvironment
-from systolic.trace.records import FetchTimes, Recorder
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import FetchTimes
 
 
 class FetchBuffer:

@@ -23,7 +23,8 @@ from systolic.machine.event.unit import Context, Unit
 from systolic.machine.memory import Memory
 from systolic.machine.spared import NOTHING, Spared
 from systolic.progress import Progress
-from systolic.trace.records import Recorder, Trace
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import Trace
 
 if TYPE_CHECKING:
     from systolic.machine.event.dram.channels import Channels

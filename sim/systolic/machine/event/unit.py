@@ -19,7 +19,8 @@ from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.semaphores import PostTicks, Resumed, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.memory import Memory
-from systolic.trace.records import EXCLUSIVE, InstructionTimes, Recorder, Stall
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import EXCLUSIVE, InstructionTimes, Stall
 
 if TYPE_CHECKING:
     from systolic.machine.event.dma.plan import CopyPlan

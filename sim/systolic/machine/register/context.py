@@ -13,7 +13,7 @@ from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.semaphores import Semaphores
 from systolic.progress import Progress
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 
 
 @dataclass

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from systolic.hw.spec import Chip, Fetch
 from systolic.isa import Program, instruction_bytes
-from systolic.trace.records import FetchTimes, Recorder
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import FetchTimes
 
 
 class FetchBuffer:

@@ -22,7 +22,8 @@ from systolic.machine.register.lane_engine.unit import LaneEngine
 from systolic.machine.register.pe_array.unit import ArrayUnit, Observer
 from systolic.machine.register.unit import Unit
 from systolic.progress import Progress
-from systolic.trace.records import Recorder, Trace
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import Trace
 
 Request = tuple[Unit, Callable[[int], None]]
 

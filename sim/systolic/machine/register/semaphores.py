@@ -7,7 +7,7 @@ from typing import Protocol
 
 from systolic.hw.spec import Chip
 from systolic.hw.units import unit_of
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 
 
 class Sleeper(Protocol):

@@ -12,7 +12,8 @@ from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.isa import Instruction, Wait
 from systolic.machine.register.context import Context
 from systolic.machine.register.ports.ports import Refused
-from systolic.trace.records import InstructionTimes, Recorder, Stall
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import InstructionTimes, Stall
 
 ISSUE = "waiting for issue"
 FETCH = "waiting for fetch"

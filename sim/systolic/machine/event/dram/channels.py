@@ -21,7 +21,8 @@ from systolic.machine.event.dma.descriptors import Runs
 from systolic.machine.event.dram import steps, tables
 from systolic.machine.event.dram.hand import DRAM_IS_TARGET
 from systolic.machine.event.dram.tables import NEVER, Table, Tables
-from systolic.trace.records import ALL_PARTITIONS, Recorder
+from systolic.trace.recorder import Recorder
+from systolic.trace.records import ALL_PARTITIONS
 from systolic.trace.transfers import ChannelCounts, QueueWaits
 
 LOG_LENGTH = 4096

@@ -16,7 +16,7 @@ from systolic.machine.event.pe_array.operand import ArrayOperand, planes_of
 from systolic.machine.event.pe_array.plans import ArrayPlans
 from systolic.machine.event.ticks import Ticks
 from systolic.trace.grid import LoadPass, MatMulPass
-from systolic.trace.records import Recorder
+from systolic.trace.recorder import Recorder
 from systolic.trace.words import Words
 
 
