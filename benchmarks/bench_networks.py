@@ -5,8 +5,8 @@ measured by `bench_start_up.py`), and seconds are of its processor time, so that
 does not count. "compile" is `compile_graph`, "check" the program checker that runs before every
 run, "simulate" the whole `simulate` call; microseconds are those of an instruction. "again" is the
 checker once more, in a process that has checked so much that its compiled loops are loaded.
-"compiled" is `simulate` by the package that `make compiled` leaves, if it is there. Medians of
-several rounds, interleaved. numpy's reference is not among them.
+"compiled" is the package that `make compiled` leaves, if it is there. Medians of several rounds,
+interleaved. numpy's reference is not among them.
 
     python benchmarks/bench_networks.py [ROUNDS] [NAME ...]
 """
@@ -64,29 +64,31 @@ def measure(name: str, values: str, python: str = sys.executable) -> list[float]
 
 
 def measure_both(name: str, values: str) -> list[float]:
-    """Return the same, and the seconds that the compiled package simulates (NaN: there is none).
+    """Return the same, and what the compiled package measures (all NaN: there is none).
 
     Raises SystemExit if the two differ in instructions or cycles.
     """
     found = measure(name, values)
     if not COMPILED.exists():
-        return [*found, math.nan]
+        return [*found, *[math.nan] * len(found)]
     other = measure(name, values, str(COMPILED))
     if found[:2] != other[:2]:
         sys.exit(f"{name}: {found[:2]} as written, {other[:2]} compiled: is `make compiled` old?")
-    return [*found, other[4]]
+    return [*found, *other]
 
 
 def show(name: str, values: str, rows: list[list[float]]) -> None:
     """Print the medians of a network."""
-    count, cycles, *seconds, peak, compiled = (
-        statistics.median(column) for column in zip(*rows, strict=True)
+    medians = [statistics.median(column) for column in zip(*rows, strict=True)]
+    written, compiled = medians[: len(medians) // 2], medians[len(medians) // 2 :]
+    count, cycles, compiling, checking, simulating, _, peak = written
+    each = "".join(
+        f"{1e6 * stage / count:7.0f}us"
+        for _, _, _, check, simulate, again, _ in (written, compiled)
+        for stage in (check, again, simulate)
     )
-    compiling, checking, simulating, again = seconds
-    stages = [1e6 * stage / count for stage in (checking, again, simulating, compiled)]
-    each = "".join(f"{stage:7.0f}us" for stage in stages)
     print(f"{name:18}{values:7}{count:8,.0f}{cycles:12,.0f}{compiling:8.2f}s{checking:7.2f}s"
-          f"{simulating:9.2f}s{each}{peak:7.0f}")  # fmt: skip
+          f"{simulating:9.2f}s{peak:6.0f}{each}")  # fmt: skip
 
 
 def main(rounds: int, names: list[str]) -> None:
@@ -97,9 +99,10 @@ def main(rounds: int, names: list[str]) -> None:
     for _ in range(rounds):
         for case in cases:
             found[case].append(measure_both(*case))
+    stages = f"{'check':>9}{'again':>9}{'simulate':>9}"
+    print(f"{'':80}{'as written':>27}{'compiled':>27}")
     print(f"{'network':18}{'values':7}{'instr.':>8}{'cycles':>12}{'compile':>9}{'check':>8}"
-          f"{'simulate':>10}{'check':>9}{'again':>9}{'simulate':>9}{'compiled':>9}"
-          f"{'MiB':>7}")  # fmt: skip
+          f"{'simulate':>10}{'MiB':>6}{stages}{stages}")  # fmt: skip
     for (name, values), rows in found.items():
         show(name, values, rows)
 
