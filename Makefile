@@ -15,7 +15,7 @@ help:
 	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
 	@echo "make lint      ruff and mypy"
 	@echo "make wheel     build the package and run it as users install it"
-	@echo "make compiled  the event engine as machine code, in $(COMPILED) (needs a C compiler; two minutes)"
+	@echo "make compiled  the event engine as machine code, in $(COMPILED) (needs a C compiler; four minutes)"
 	@echo "make bench     the measurements of docs/performance.md"
 	@echo "make clean     remove what the others made"
 

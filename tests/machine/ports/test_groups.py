@@ -15,9 +15,11 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, Program
 from systolic.machine import simulate
 from systolic.machine.event.dma.stream import DmaStream
+from systolic.machine.event.ports import arbiter
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.course import FIRST, STOP, PlacedCourse, UseTable
-from systolic.machine.event.ports.group import PortGroup
+from systolic.machine.event.ports.group import PortGroup, may_meet
+from systolic.machine.event.ports.stream import Stream
 
 BANK_BYTES = 8192
 
@@ -77,6 +79,30 @@ def test_streams_that_meet_at_other_ports_are_not_decided_again(
     assert sum("dma0" in units for units in found) > 10
     assert sum("pooling" in units for units in found) < 5
     assert not any({"dma0", "pooling"} <= units for units in found)
+
+
+@pytest.mark.white_box
+def test_whether_two_streams_may_meet_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again when a third one ends and its group falls apart."""
+    asked: list[tuple[int, int]] = []
+
+    def noted(one: Stream, other: Stream, *, is_split: bool) -> bool:
+        asked.append((one.instruction, other.instruction))
+        return may_meet(one, other, is_split=is_split)
+
+    monkeypatch.setattr(arbiter, "may_meet", noted)
+    engines = [
+        Copy(engine=engine, source=state(p, 1, 8 * p, 40), target=state(p, 1, 8192 + 8 * p, 40))
+        for p in range(4)
+        for engine in ("activation", "pooling")
+    ]
+    queues = [row(q, q, 40 * n, 12 + q) for n in range(20) for q in (0, 1)]
+    program = Program("apart", (*engines, *queues))
+    event = simulate(chip_of("bank"), program, values=False)
+    assert_same(event, simulate(chip_of("bank"), program, values=False, engine="register"))
+    pairs = [tuple(sorted(pair)) for pair in asked]
+    assert len(pairs) > 40
+    assert len(pairs) == len(set(pairs))
 
 
 @pytest.mark.white_box
