@@ -228,8 +228,8 @@ def _first_bursts(size: int, starts: Numbers, bursts: int, most: int) -> Numbers
 def _time(dram: _Dram, found: BurstPlaces, opened: Numbers, scale: float) -> BurstTime:
     """Return what so many times the bursts found take; opened: the bank of each opening."""
     parts, burst_cycles = dram.parts, dram.burst_cycles
-    openings = np.bincount(opened, minlength=parts.channels * parts.banks)
-    openings = openings.reshape(parts.channels, parts.banks)
+    of_banks = np.bincount(opened, minlength=parts.channels * parts.banks)
+    openings = of_banks.reshape(parts.channels, parts.banks)
     groups = np.bincount(
         found.channel * parts.bank_groups + found.bank % parts.bank_groups,
         minlength=parts.channels * parts.bank_groups,
