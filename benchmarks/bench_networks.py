@@ -64,7 +64,9 @@ def measure(name: str, values: str, python: str = sys.executable) -> list[float]
 
 
 def measure_both(name: str, values: str) -> list[float]:
-    """Return the same, and what the compiled package measures (all NaN: there is none).
+    """Return what `measure` does of the package as written, then of the compiled one.
+
+    The latter is all NaN if there is no compiled package.
 
     Raises SystemExit if the two differ in instructions or cycles.
     """

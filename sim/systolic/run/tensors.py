@@ -94,14 +94,14 @@ def initial_accesses(compiled: CompiledGraph) -> list[Access]:
     """Return which regions of the memories hold something at cycle 0."""
     graph = compiled.graph
     inputs, outputs = {*graph.inputs}, {*graph.outputs}
-    homes = {name: tensor.home for name, tensor in graph.tensors}
+    tensors = dict(graph.tensors)
     found = [piece.access for piece in compiled.scheduled.given]
     for place in compiled.layers.dram:
-        name = place.name
-        # Bits of padding are there as well as inputs.
-        is_there = name in inputs or (name in outputs and is_packed(graph.shape(name)))
-        if is_there and homes[name] == "dram":
-            found.append(dram_access(graph.shape(name), place))
+        name, tensor = place.name, tensors[place.name]
+        # A packed output has bits of padding, which are there from the start.
+        is_there = name in inputs or (name in outputs and is_packed(tensor.shape))
+        if is_there and tensor.home == "dram":
+            found.append(dram_access(tensor.shape, place))
     return [*found, *compiled.scheduled.identities]
 
 

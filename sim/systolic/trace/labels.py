@@ -55,18 +55,15 @@ def resolve(claims: Sequence[Claim], total: int) -> tuple[LabelInterval, ...]:
     ranks = np.array([rank(name) for name in names], np.int64)
     first, stop = (np.array(column, np.int64).clip(0, total) for column in (firsts, stops))
     number = np.array([numbers[label] for label in labels], np.int64)
-    # Between two edges nothing changes. The claim that wins is painted last.
+    # Between two edges nothing changes, and the claim that is painted last wins.
     edges = np.sort(np.concatenate([[0, total], first, stop]))
     edges = edges[np.diff(edges, prepend=-1) > 0]
-    last = np.lexsort((number, np.array(orders, np.int64), ranks[number]))[::-1]
+    painting = np.lexsort((number, np.array(orders, np.int64), ranks[number]))[::-1]
+    begins, ends = edges.searchsorted(first[painting]), edges.searchsorted(stop[painting])
+    paints = zip(begins.tolist(), ends.tolist(), number[painting].tolist(), strict=True)
     painted = [len(names)] * (len(edges) - 1)
-    begins, ends = edges.searchsorted(first[last]), edges.searchsorted(stop[last])
-    paints = zip(begins.tolist(), ends.tolist(), number[last].tolist(), strict=True)
     for begin, end, paint in paints:
-        if end == begin + 1:  # as most are
-            painted[begin] = paint
-        else:
-            painted[begin:end] = [paint] * (end - begin)
+        painted[begin:end] = [paint] * (end - begin)
     changes = np.flatnonzero(np.diff(painted, prepend=-1))
     carried = [*names, "idle"]
     return tuple(

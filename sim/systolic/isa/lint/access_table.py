@@ -36,7 +36,7 @@ class TooManyStepsError(ValueError):
     """An access has more pairs than instructions may have."""
 
 
-class _Places:
+class _Numbers:
     """Accesses, each once, in the order in which they are asked for."""
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class AccessTable(NamedTuple):
             TooManyStepsError: there are no columns for one of them.
 
         """
-        places = _Places()
-        number_of, place_of = places.number_of, list[int]()
+        numbers, place_of = _Numbers(), list[int]()
+        number_of = numbers.number_of
         first, first_write = [0], []
         for read, written in effects:
             place_of += map(number_of, read)
@@ -86,9 +86,9 @@ class AccessTable(NamedTuple):
             place_of += map(number_of, written)
             first.append(len(place_of))
         given = [number_of(access) for access in inputs]
-        rows, shapes, cells = _lay_out(places.accesses)
+        places, shapes, cells = _lay_out(numbers.accesses)
         columns = map(_integers, (place_of, first, first_write, given))
-        return cls(places.accesses, rows, shapes, cells, *columns)
+        return cls(numbers.accesses, places, shapes, cells, *columns)
 
     def most_links(self) -> int:
         """Return how many links the records of all accesses have in all their cells."""

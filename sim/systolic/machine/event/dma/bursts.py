@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
-from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy
 from systolic.machine.event.dma.descriptors import bank_bytes, descriptor_runs
 from systolic.machine.event.dram.channels import Banks, Channels
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
-from systolic.machine.event.ports.stream import Granted, Holding, Lost, Refusal, Stream
+from systolic.machine.event.ports.stream import Asker, Granted, Lost, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.spans import Interval
 
@@ -37,21 +36,9 @@ class BurstStream(Stream):
         copy: DmaCopy,
         queue: int,
         chip: Chip,
-        *,
-        instruction: int,
-        rank: tuple[int, int],
-        holdings: tuple[Holding, ...],
+        asker: Asker,
     ) -> None:
-        super().__init__(
-            env,
-            unit=dma_queue(queue),
-            client="dma",
-            instruction=instruction,
-            rank=rank,
-            period=chip.period("dma"),
-            timeline=Timeline([], 0),
-            holdings=holdings,
-        )
+        super().__init__(env, asker, Timeline([], 0))
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them
         self._channels, self._queue = channels, queue
         self._runs = descriptor_runs(copy)

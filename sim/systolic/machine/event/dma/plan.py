@@ -209,10 +209,8 @@ class CopyPlan:
         begins, groups, ports = [0], [0], dict[int, tuple[list[int], ...]]()
         for place, (group, piece) in enumerate(zip(self.groups, self.pieces, strict=True)):
             ends = paces[place].orbit(piece, 0).ends(group.count) * period + begins[-1]
-            stop = ends[1:].tolist()
-            first = ends[:-1].tolist()
-            if not piece.overlaps:
-                first = (ends[:-1] + piece.fetch * period).tolist()
+            fetch = 0 if piece.overlaps else piece.fetch * period
+            first, stop = (ends[:-1] + fetch).tolist(), ends[1:].tolist()
             lows, highs, numbers = self.ports(place)
             for column, number in enumerate(numbers.tolist()):  # a side each, so no port twice
                 uses = ports.setdefault(number, ([], [], [], []))

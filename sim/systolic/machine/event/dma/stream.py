@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
-from systolic.hw.units import dma_queue
 from systolic.isa import Buffer
 from systolic.machine.event.dma.costs import DRAM, working_cycles
 from systolic.machine.event.dma.descriptors import BundleGroup, bank_edge, descriptor_needs
@@ -34,7 +33,7 @@ from systolic.machine.event.ports.course import (
     table_of,
 )
 from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
-from systolic.machine.event.ports.stream import Holding, Lost, ShareOfBytes, Stream
+from systolic.machine.event.ports.stream import Asker, Lost, ShareOfBytes, Stream
 from systolic.machine.event.ticks import TickEnvironment, Ticks
 
 ALL = ShareOfBytes(0, 1, 1)
@@ -84,22 +83,9 @@ class DmaStream(Stream):
         env: TickEnvironment,
         chip: Chip,
         plan: CopyPlan,
-        queue: int,
-        *,
-        instruction: int,
-        rank: tuple[int, int],
-        holdings: tuple[Holding, ...],
+        asker: Asker,
     ) -> None:
-        super().__init__(
-            env,
-            unit=dma_queue(queue),
-            client="dma",
-            instruction=instruction,
-            rank=rank,
-            period=chip.period("dma"),
-            timeline=NO_SLOTS,
-            holdings=holdings,
-        )
+        super().__init__(env, asker, NO_SLOTS)
         self.mask = self.wide_mask = plan.mask
         self._plan, self._copy, self._groups = plan, plan.copy, plan.groups
         self._overlaps = chip.dma.descriptor_cost == "max"

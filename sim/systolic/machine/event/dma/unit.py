@@ -15,6 +15,7 @@ from systolic.machine.event.dma.costs import holdings, latency_cycles
 from systolic.machine.event.dma.descriptors import source_order
 from systolic.machine.event.dma.plan import CopyPlan, likeness
 from systolic.machine.event.dma.stream import DmaStream
+from systolic.machine.event.ports.stream import Asker
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
@@ -122,29 +123,13 @@ class DmaUnit(Unit):
 
     def _make(self, index: int, copy: DmaCopy, is_dram: bool) -> DmaStream | BurstStream:
         number, channels = self._number, self.context.dram
-        rank, held = (self._rank, number), holdings(self.chip, copy, number)
+        held = holdings(self.chip, copy, number)
+        asker = Asker(self.name, "dma", index, (self._rank, number), self.period, held)
         if is_dram and channels is not None:
             from systolic.machine.event.dma.bursts import BurstStream
 
-            return BurstStream(
-                self.env,
-                channels,
-                copy,
-                number,
-                self.chip,
-                instruction=index,
-                rank=rank,
-                holdings=held,
-            )
-        return DmaStream(
-            self.env,
-            self.chip,
-            self._plan(copy),
-            number,
-            instruction=index,
-            rank=rank,
-            holdings=held,
-        )
+            return BurstStream(self.env, channels, copy, number, self.chip, asker)
+        return DmaStream(self.env, self.chip, self._plan(copy), asker)
 
     def _plan(self, copy: DmaCopy) -> CopyPlan:
         """Return what the copy moves through which ports: as one before that was alike."""

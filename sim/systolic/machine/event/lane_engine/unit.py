@@ -30,7 +30,7 @@ from systolic.machine.event.lane_engine.plan import (
     moves_of,
     plan_of,
 )
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ports.stream import Asker, Stream
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.values.lanes import OperandValues, compute_all
 from systolic.machine.values.places import moved, offset_in, picked
@@ -170,15 +170,8 @@ class EngineUnit(Unit):
         return plan
 
     def _stream(self, index: int, plan: LanePlan) -> Stream:
-        return Stream(
-            self.env,
-            unit=self.name,
-            client=self.name,
-            instruction=index,
-            rank=(self._rank, index),
-            period=self.period,
-            timeline=plan.timeline,
-        )
+        asker = Asker(self.name, self.name, index, (self._rank, index), self.period)
+        return Stream(self.env, asker, plan.timeline)
 
     def _compute(self, index: int, instruction: OnEngine) -> tuple[_Moved, ...]:
         """Do the arithmetic and store it; return what was moved, in the order of the plan."""

@@ -25,7 +25,7 @@ from systolic.machine.event.pe_array.row_order import row_order_product
 from systolic.machine.event.pe_array.warm_up import WarmUp
 from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.ports import Timeline
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ports.stream import Asker, Stream
 from systolic.machine.event.semaphores import PostTicks
 from systolic.machine.event.unit import Context, Unit
 from systolic.spans import Interval
@@ -305,13 +305,5 @@ class PEArrayUnit(Unit):
             self._records.multiply_words(index, multiply, stream.ticks(), *values)
 
     def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
-        return Stream(
-            self.env,
-            unit=self.name,
-            client=client,
-            instruction=index,
-            rank=(self._ranks[client], index),
-            period=self.period,
-            timeline=timeline,
-            spacing=spacing,
-        )
+        asker = Asker(self.name, client, index, (self._ranks[client], index), self.period)
+        return Stream(self.env, asker, timeline, spacing)

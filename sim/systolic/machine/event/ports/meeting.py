@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import numpy.typing as npt
 
-from systolic.machine.event.compiled import IS_COMPILED
+from systolic.machine.event.build import IS_COMPILED
 from systolic.machine.event.ports.course import (
     FIRST,
     HIGH,

@@ -45,6 +45,21 @@ class Holding(NamedTuple):
     shares: int
 
 
+class Asker(NamedTuple):
+    """What asks for ports: an instruction of a unit, for one of its clients.
+
+    rank: place in the arbitration, lowest first. period: ticks of a cycle of the unit, which is how
+    long a slot takes. holdings: what it holds of bandwidths while it is under way (DMA only).
+    """
+
+    unit: str
+    client: str
+    instruction: int
+    rank: tuple[int, int]
+    period: int
+    holdings: tuple[Holding, ...] = ()
+
+
 class ShareOfBytes(NamedTuple):
     """Shares `first` <= number < first + held of the `of` into which a bandwidth is divided."""
 
@@ -80,12 +95,9 @@ class Stream:
     """Accesses that cost one slot each, or one slot in every `spacing`.
 
     Args:
-        unit, client, instruction: what asks for ports.
-        rank: place in the arbitration, lowest first.
-        period: ticks per slot.
+        asker: what asks for ports.
         timeline: needs by access number (not by slot).
         spacing: slots from one access to the next; only the first of them needs ports.
-        holdings: what it holds of bandwidths while it is under way (DMA only).
 
     """
 
@@ -118,21 +130,14 @@ class Stream:
     def __init__(
         self,
         env: TickEnvironment,
-        *,
-        unit: str,
-        client: str,
-        instruction: int,
-        rank: tuple[int, int],
-        period: int,
+        asker: Asker,
         timeline: Timeline,
         spacing: int = 1,
-        holdings: tuple[Holding, ...] = (),
     ) -> None:
         self._env = env
-        self.unit, self.client, self.instruction = unit, client, instruction
-        self.rank, self.period, self.spacing = rank, period, spacing
-        self.timeline = timeline
-        self.holdings = holdings
+        self.unit, self.client, self.instruction = asker.unit, asker.client, asker.instruction
+        self.rank, self.period, self.holdings = asker.rank, asker.period, asker.holdings
+        self.timeline, self.spacing = timeline, spacing
         self.mask = self.wide_mask = timeline.mask
         self.slots = timeline.slots * spacing
         self.progress: list[Granted] = []
