@@ -97,10 +97,12 @@ def initial_accesses(compiled: CompiledGraph) -> list[Access]:
     tensors = dict(graph.tensors)
     found = [piece.access for piece in compiled.scheduled.given]
     for place in compiled.layers.dram:
-        name, tensor = place.name, tensors[place.name]
+        name = place.name
+        if name not in inputs and name not in outputs:
+            continue
+        tensor = tensors[name]
         # A packed output has bits of padding, which are there from the start.
-        is_there = name in inputs or (name in outputs and is_packed(tensor.shape))
-        if is_there and tensor.home == "dram":
+        if tensor.home == "dram" and (name in inputs or is_packed(tensor.shape)):
             found.append(dram_access(tensor.shape, place))
     return [*found, *compiled.scheduled.identities]
 

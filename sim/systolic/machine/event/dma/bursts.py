@@ -34,9 +34,10 @@ class BurstStream(Stream):
         env: TickEnvironment,
         channels: Channels,
         copy: DmaCopy,
-        queue: int,
         chip: Chip,
         asker: Asker,
+        *,
+        queue: int,
     ) -> None:
         super().__init__(env, asker, Timeline([], 0))
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them

@@ -128,7 +128,7 @@ class DmaUnit(Unit):
         if is_dram and channels is not None:
             from systolic.machine.event.dma.bursts import BurstStream
 
-            return BurstStream(self.env, channels, copy, number, self.chip, asker)
+            return BurstStream(self.env, channels, copy, self.chip, asker, queue=number)
         return DmaStream(self.env, self.chip, self._plan(copy), asker)
 
     def _plan(self, copy: DmaCopy) -> CopyPlan:
