@@ -33,7 +33,7 @@ from systolic.workload.batch import some_images
 from systolic.workload.data.archives import READERS
 from systolic.workload.data.sources import BatchPart
 from systolic.workload.graph import named_operation, part_of
-from systolic.workload.lone import default_out, lone_graph, refuse_other
+from systolic.workload.lone import default_out, lone_graph
 from systolic.workload.operation import make_attributes, required_attributes
 from systolic.workload.operations.row import AnyRow
 
@@ -65,14 +65,12 @@ def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
     if len(keys) == 1:
         with blame.on("workload", SHAPE):
             check_host_memory(inputs[0].shape)
-    out = _tensor(table, "out", blame) if table.out is not None else None
     with blame.on("workload", next(iter(given), keys[0])):
         wanted = default_out(kind, inputs, attributes)
-    if wanted is not None and out is not None:
-        with blame.on("workload", "out"):
-            refuse_other(out, wanted)
-    out = out or wanted or _tensor(table, "out", blame)
-    with blame.on("workload", "op"):
+    is_given = table.out is not None or wanted is None
+    out = _tensor(table, "out", blame) if is_given else wanted
+    # The inputs fit if a result follows from them: then it is `out` that does not.
+    with blame.on("workload", "op" if wanted is None or not is_given else "out"):
         return lone_graph(kind, inputs, out, attributes)
 
 

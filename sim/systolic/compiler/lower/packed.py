@@ -30,7 +30,8 @@ from systolic.compiler.lower.packed_relays import relayed_by_bytes
 from systolic.compiler.lower.views import physical
 from systolic.compiler.lower.whole_bytes import byte_tensor, moved_as_bytes
 from systolic.element_types import BYTE_BITS
-from systolic.errors import CompileError
+from systolic.errors import CompileError, perhaps, shortened
+from systolic.hw.datatypes import KNOWN_TYPES
 from systolic.hw.spec import Chip
 from systolic.layout import LayoutError, Shape
 from systolic.layout.packing.memory import packed_bits
@@ -90,11 +91,11 @@ class Carried:
 def carried_graph(graph: Graph, chip: Chip) -> Carried:
     """Return the graph in bytes; the same graph if it has no narrow types.
 
-    Raises CompileError for an operation that takes no narrow type, and for elements of bits that
-    their type does not fit.
+    Raises CompileError for a type that the machine does not have, for an operation that takes no
+    narrow type, and for elements of bits that their type does not fit.
     """
-    for _, tensor in graph.tensors:
-        _check_bits(tensor.shape)
+    for name, tensor in graph.tensors:
+        _check_type(name, tensor.shape)
     narrow = {
         name: tensor for name, tensor in graph.tensors if tensor.shape.element_type in NARROW_BITS
     }
@@ -137,13 +138,17 @@ def _in_bytes(
     return Graph(tuple(tensors), operations)
 
 
-def _check_bits(shape: Shape) -> None:
+def _check_type(name: str, shape: Shape) -> None:
     try:
-        bits = packed_bits(shape)
+        packed_bits(shape)
     except LayoutError as error:
         raise CompileError(f"{shape}: {error}") from None
-    if bits and shape.element_type not in NARROW_BITS:
-        raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
+    known = (*KNOWN_TYPES, *NARROW_BITS)
+    if shape.element_type not in known:
+        raise CompileError(
+            f'tensor "{shortened(name)}": the machine has no type {shape.element_type} (known: '
+            f"{', '.join(known)}){perhaps(shape.element_type, known)}"
+        )
 
 
 def _check_takes(graph: Graph, op: Operation) -> None:
