@@ -200,4 +200,3 @@ def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     setter = setter_of(("workload", "data"), blame.overrides)
     folder = blame.path.parent if setter is None or setter.folder is None else setter.folder
     return DataSource("file", path=folder / table.data)
-

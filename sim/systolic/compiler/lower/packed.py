@@ -31,7 +31,7 @@ from systolic.compiler.lower.views import physical
 from systolic.compiler.lower.whole_bytes import byte_tensor, moved_as_bytes
 from systolic.element_types import BYTE_BITS
 from systolic.errors import CompileError, perhaps, shortened
-from systolic.hw.datatypes import KNOWN_TYPES
+from systolic.hw.datatypes import COPIED_TYPES, DATA_TYPES
 from systolic.hw.spec import Chip
 from systolic.layout import LayoutError, Shape
 from systolic.layout.packing.memory import packed_bits
@@ -96,13 +96,13 @@ def carried_graph(graph: Graph, chip: Chip) -> Carried:
     """
     for name, tensor in graph.tensors:
         _check_type(name, tensor.shape)
+    for op in graph.operations:
+        _check_takes(graph, op)
     narrow = {
         name: tensor for name, tensor in graph.tensors if tensor.shape.element_type in NARROW_BITS
     }
     if not narrow:
         return Carried(graph, {}, (), ())
-    for op in graph.operations:
-        _check_takes(graph, op)
     packed = {each.name: each for each in _packed_tensors(graph, chip)}
     moved = [name for op in moved_as_bytes(graph) for name in (*op.inputs, op.output)]
     whole = {name: packed.pop(name).tensor for name in moved}
@@ -143,7 +143,7 @@ def _check_type(name: str, shape: Shape) -> None:
         packed_bits(shape)
     except LayoutError as error:
         raise CompileError(f"{shape}: {error}") from None
-    known = (*KNOWN_TYPES, *NARROW_BITS)
+    known = (*DATA_TYPES, *COPIED_TYPES, *NARROW_BITS)
     if shape.element_type not in known:
         raise CompileError(
             f'tensor "{shortened(name)}": the machine has no type {shape.element_type} (known: '
@@ -152,9 +152,10 @@ def _check_type(name: str, shape: Shape) -> None:
 
 
 def _check_takes(graph: Graph, op: Operation) -> None:
+    only_moved = NARROW_BITS.keys() | COPIED_TYPES.keys()
     for name in (*op.inputs, op.output):
         shape = graph.shape(name)
-        if shape.element_type in NARROW_BITS and not _may_be_narrow(op, name, shape):
+        if shape.element_type in only_moved and not _may_be_narrow(op, name, shape):
             raise CompileError(
                 f'operation "{op.part_of or op.name}": {op.kind} takes no {shape.element_type}; '
                 f"{', '.join(TAKES_NARROW)} do, and a cast gives a type of 8 bits or more"
