@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from systolic.errors import SystolicError
-from systolic.writing import Writer, replacing, write_all
+from systolic.writing import PREFIX, Writer, replacing, write_all
 
 SUMMARY = "summary.json"
 RESULT = "result.npy"
@@ -115,9 +115,9 @@ def _made(folder: Path) -> Iterator[None]:
         for each in reversed(missing):
             each.mkdir()
             made.append(each)
-        handle, name = tempfile.mkstemp("", ".systolic-", folder)
+        handle, name = tempfile.mkstemp("", PREFIX, folder)
         os.close(handle)
-        Path(name).unlink()
+        Path(name).unlink(missing_ok=True)
         yield
     except OSError as error:
         text = f"nothing can be written there ({error.strerror or error})"
