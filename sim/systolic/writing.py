@@ -52,7 +52,7 @@ def replacing(path: Path) -> Iterator[Path]:
         if path.is_dir():
             raise SystolicError(f"{path}: is a folder; needed the name of a file to write")
         special = path.exists() and not path.is_file()
-        target = path.resolve() if path.is_symlink() and not special else path
+        target = Path(os.path.realpath(path)) if path.is_symlink() and not special else path
         handle, temporary = _temporary(
             Path(tempfile.gettempdir()) if special else target.parent, path
         )
