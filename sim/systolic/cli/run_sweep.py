@@ -30,7 +30,10 @@ from systolic.run.sweep import sweep_rows
 from systolic.run.verdict import require_right
 from systolic.writing import csv_row, replacing, write_text
 
-RESULTS = ("cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "equal", "error")
+RESULTS = (
+    "cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "multiplying", "equal",
+    "error",
+)  # fmt: skip
 # Keys of a point's own summary that would be the same for every point.
 OF_THE_WHOLE_SWEEP = ("schema", "version", "config", "overrides", "files", "options")
 # summary.json is written anew during a sweep; this takes at most this share of the time.
@@ -225,7 +228,8 @@ def csv_cells(row: PointRow, keys: Sequence[str]) -> list[Any]:
     if "error" in row:
         return [row["sweep"], *varied, *[""] * (len(RESULTS) - 1), " ".join(row["error"].split())]
     bound = row["bound"]
-    found = (row["cycles"], row["time_ns"], bound["cycles"], bound["why"], row["utilisation"])
+    shares = (row["utilisation"], row["multiplying"])
+    found = (row["cycles"], row["time_ns"], bound["cycles"], bound["why"], *shares)
     return [row["sweep"], *varied, *found, _cell(row["values"]["equal"]), ""]
 
 

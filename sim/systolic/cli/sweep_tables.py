@@ -75,17 +75,18 @@ def _last(key: str) -> str:
 
 def _one_by_one(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:
     keys = list(sweep.vary)
-    table = _table(keys, ("cycles", "time", "above bound", "array used", "equal"))
+    table = _table(keys, ("cycles", "time", "above bound", "utilisation", "multiplying", "equal"))
     for row in rows:
         table.add_row(*_varied(row, keys), *([FAILED] if "error" in row else _results(row)))
     return table
 
 
 def _results(row: PointRow) -> list[str]:
-    cycles, bound, used = row["cycles"], row["bound"]["cycles"], row["utilisation"]
+    cycles, bound = row["cycles"], row["bound"]["cycles"]
+    shares = [percent(row[key], 1) for key in ("utilisation", "multiplying")]
     equal = {True: "yes", False: "no", None: "-"}[row["values"]["equal"]]
     above = percent(cycles - bound, bound) if bound else "-"
-    return [number(cycles), time_text(row["time_ns"]), above, percent(used, 1), equal]
+    return [number(cycles), time_text(row["time_ns"]), above, *shares, equal]
 
 
 def _side_by_side(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:

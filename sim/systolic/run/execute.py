@@ -48,7 +48,7 @@ from systolic.run.tensors import (
     initial_accesses,
 )
 from systolic.run.throughput import images_of_graph, images_of_run, images_per_second
-from systolic.run.utilisation import array_multiplies, multiplies
+from systolic.run.utilisation import array_multiplies, multiplies, multiplying, utilisation
 from systolic.run.verdict import graph_verdict
 from systolic.trace.records import Trace
 from systolic.workload import DataSource, Graph
@@ -294,11 +294,14 @@ def _summary(
         bound={"cycles": bound.cycles, "why": bound.why},
     )
     summary["on_chip"] = _on_chip(compiled)
+    useful = sum(product_multiply_adds(compiled.graph).values())
+    summary["utilisation"] = utilisation(useful, trace.cycles(), work.chip)
+    summary["multiplying"] = multiplying(compiled.program, work.chip, trace.cycles())
     traffic = traffic_by_layer(compiled.program, compiled.synchronised.layers)
     summary |= total_traffic(traffic)
     if work.chip.metrics:
         known = CompiledWork(
-            sum(product_multiply_adds(compiled.graph).values()),
+            useful,
             compiled.scheduled.turned,
             compiled.scheduled.spilled_bytes,
         )

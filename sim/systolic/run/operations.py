@@ -31,6 +31,7 @@ from systolic.run.array_time import (
     stretches,
     windows,
 )
+from systolic.run.utilisation import utilisation
 from systolic.trace.records import Trace
 
 WAITING = "waiting for"
@@ -150,7 +151,7 @@ def _array_records(
             cycles = sum(stop - first for first, stop in mine)
             record = {
                 "cycles": cycles,
-                "utilisation": _utilisation(multiply_adds, cycles, chip),
+                "utilisation": utilisation(multiply_adds, cycles, chip),
                 "lost": lost_cycles(cycles, labels.within(*mine), own, multiply_adds, chip),
             }
         found[name] = _array_record(own, meanwhile) | {"array": record}
@@ -181,15 +182,9 @@ def _record(each: OperationBound, cycles: int, multiply_adds: int, chip: Chip) -
         "op": each.kind,
         "cycles": cycles,
         "multiply_adds": multiply_adds,
-        "utilisation": _utilisation(multiply_adds, cycles, chip),
+        "utilisation": utilisation(multiply_adds, cycles, chip),
         "bound": {"cycles": each.bound.cycles, "why": each.bound.why},
     }
-
-
-def _utilisation(multiply_adds: int, cycles: int, chip: Chip) -> float:
-    """Return the share of all PEs in so many cycles that multiply-adds take."""
-    available = chip.pe_array.rows * chip.pe_array.cols * cycles
-    return multiply_adds / available if available else 0.0
 
 
 def _costliest(item: tuple[str, int]) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """The points of a sweep, run one after another or in several processes; each gives a row.
 
 A row is a plain dict. It has the keys `sweep` and `vary`, and either the summary of the run with
-the `utilisation` of its array, or `error`. Nothing is printed or written here.
+or `error`. Nothing is printed or written here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from systolic.report.sweeps.pairs import PointRow
 from systolic.run.execute import run
 from systolic.run.processes import in_order
 from systolic.run.provenance import plain
-from systolic.run.utilisation import array_utilisation
 
 
 def sweep_rows(
@@ -52,5 +51,4 @@ def point_row(point: SweepPoint, values: bool) -> PointRow:
         if os.environ.get("SYSTOLIC_DEBUG") == "1":
             raise
         return {**row, "error": f"a bug in systolic: {type(error).__name__}: {error}"}
-    used = array_utilisation(result.program, result.chip, result.cycles)
-    return {**row, **result.summary, "utilisation": used}
+    return {**row, **result.summary}

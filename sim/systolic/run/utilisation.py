@@ -1,6 +1,7 @@
-"""How much of the array a run used: the share of all PEs in all cycles that multiplied.
+"""How much of the array work takes: the share of its multiply-adds that the work needs.
 
-The work is counted from the program alone; the machine adds only the length of the run.
+Of n cycles of an array of R x C PEs there are n x R x C multiply-adds. What the shapes of the work
+mean is its `utilisation`; what the program multiplies, transposes too, is `multiplying`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,14 @@ from systolic.isa import MatMul, MatMulDoubleRow, MatMulMx, MatMulTile, PassThro
 from systolic.isa.streaming import streaming
 
 
-def array_utilisation(program: Program, chip: Chip, cycles: int) -> float:
-    """Return the share of PE-cycles spent multiplying, 0 to 1.
+def utilisation(multiply_adds: int, cycles: int, chip: Chip) -> float:
+    """Return the share of the array's multiply-adds in so many cycles that work needs, 0 to 1."""
+    available = chip.pe_array.rows * chip.pe_array.cols * cycles
+    return multiply_adds / available if available else 0.0
+
+
+def multiplying(program: Program, chip: Chip, cycles: int) -> float:
+    """Return the share of PE-cycles in which a PE multiplies, for transposes too, 0 to 1.
 
     A multiply of M vectors through K rows and N columns keeps K x N PEs busy for M times the
     cycles that a vector of its type takes. There are rows x cols x `cycles` PE-cycles.

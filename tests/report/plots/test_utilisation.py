@@ -7,7 +7,7 @@ import pytest
 from systolic.report.plots.utilisation import utilisation
 from systolic.run.execute import run
 from systolic.run.plotted import plotted
-from systolic.run.utilisation import array_utilisation
+from systolic.run.utilisation import multiplying
 from systolic.shipped import CONFIGS
 from systolic.spans import Interval
 
@@ -19,7 +19,7 @@ def test_areas_are_the_run(name: str) -> None:
     result = run(CONFIGS / f"{name}.toml", values=False)
     cycles = result.cycles
     found = utilisation(plotted(result), Interval(0, cycles))
-    expected = array_utilisation(result.program, result.chip, cycles)
+    expected = multiplying(result.program, result.chip, cycles)
     assert found.mean(found.pes) == pytest.approx(expected)
     assert expected > 0
     for unit, each in result.summary["units"].items():

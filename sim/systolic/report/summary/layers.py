@@ -13,28 +13,35 @@ from typing import Any, Literal, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
+from systolic.errors import shortened
 from systolic.report.summary.wording import number, percent, ratio_text
 from systolic.writing import csv_row
 
 TOTAL = "total"
 LayerColumn = Literal[
-    "operation", "op", "cycles", "array time", "array", "turns", "lost most to", "bound", "x bound",
-    "bound by", "DRAM bytes", "waits most for",
+    "operation", "op", "cycles", "array time", "utilisation", "turns", "lost most to", "bound",
+    "x bound", "bound by", "DRAM bytes", "waits most for",
 ]  # fmt: skip
 TO_THE_LEFT: frozenset[LayerColumn] = frozenset(
     {"operation", "op", "bound by", "lost most to", "waits most for"}
 )
+LONGEST_NAME, SHORTEST_NAME = 60, 9
 ENOUGH = 0.8
 """A share of the array. If an operation uses less, the table says to what the rest is lost."""
 NOTABLE = 0.001
 """The least part of the run that is worth a word of what it is lost to."""
+_NARROW: frozenset[LayerColumn] = frozenset(
+    {"bound by", "cycles", "bound", "waits most for", "turns", "DRAM bytes"}
+)
 LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
     frozenset(),
     frozenset({"bound by"}),
     frozenset({"bound by", "cycles"}),
     frozenset({"bound by", "cycles", "bound"}),
     frozenset({"bound by", "cycles", "bound", "waits most for"}),
-    frozenset({"bound by", "cycles", "bound", "waits most for", "turns", "DRAM bytes"}),
+    _NARROW,
+    _NARROW | {"op"},
+    _NARROW | {"op", "lost most to"},
 )
 """Sets of columns to leave out. The first set with which the table fits the screen is taken."""
 FIXED = (
@@ -77,8 +84,13 @@ def has_layers(summary: Mapping[str, Any]) -> bool:
     return len(summary.get("operations", ())) > 1
 
 
-def layers_table(summary: Mapping[str, Any], without: Collection[LayerColumn]) -> Table:
-    """Return a row for each operation, and a row for the run, without some of the columns."""
+def layers_table(
+    summary: Mapping[str, Any], without: Collection[LayerColumn], letters: int = LONGEST_NAME
+) -> Table:
+    """Return a row for each operation, and a row for the run, without some of the columns.
+
+    letters: longer names of operations are shown without their middle.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     divided = is_divided(summary)
     left_out = {*without} if divided else {*without, "array time"} - {"cycles"}
@@ -89,9 +101,13 @@ def layers_table(summary: Mapping[str, Any], without: Collection[LayerColumn]) -
     for column in shown:
         table.add_column(column, justify="left" if column in TO_THE_LEFT else "right", no_wrap=True)
     for place, each in enumerate(cells):
-        texts = [Text(each[column]) for column in shown]
+        texts = [Text(_named(each, column, letters)) for column in shown]
         table.add_row(*texts, style="bold" if place == len(cells) - 1 else "")
     return table
+
+
+def _named(cells: Mapping[LayerColumn, str], column: LayerColumn, letters: int) -> str:
+    return shortened(cells[column], letters) if column == "operation" else cells[column]
 
 
 def is_divided(summary: Mapping[str, Any]) -> bool:
@@ -171,7 +187,7 @@ def _cells(row: LayerRow) -> dict[LayerColumn, str]:
         "op": row.op,
         "cycles": number(row.cycles),
         "array time": number(row.taken),
-        "array": percent(row.utilisation, 1) if row.taken else "",
+        "utilisation": percent(row.utilisation, 1) if row.taken else "",
         "turns": _turns(row),
         "lost most to": _lost(row),
         "bound": "" if idle else number(row.bound_cycles),

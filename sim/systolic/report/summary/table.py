@@ -17,7 +17,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from systolic.report.summary.layers import LESS_AND_LESS, has_layers, layers_table
+from systolic.report.summary.layers import (
+    LESS_AND_LESS,
+    LONGEST_NAME,
+    SHORTEST_NAME,
+    has_layers,
+    layers_table,
+)
 from systolic.report.summary.metrics import metric_lines
 from systolic.report.summary.transfers import bursts_text, channels_text, runs_text, waits_text
 from systolic.report.summary.values import values_text
@@ -178,12 +184,18 @@ def operation_text(operation: Mapping[str, Any]) -> str:
 
 
 def _layers(summary: Mapping[str, Any], console: Console) -> Padding:
-    """Return the table of the operations, with as many columns as there is room for."""
+    """Return the table of the operations, with as many columns as there is room for.
+
+    Where there is too little room for the fewest columns, names are shortened.
+    """
     for without in LESS_AND_LESS:
         table = Padding(layers_table(summary, without), (0, 0, 1, 2))
-        if _width(table, console, console.options) <= console.width:
-            break
-    return table
+        over = _width(table, console, console.options) - console.width
+        if over <= 0:
+            return table
+    longest = max(len(each["name"]) for each in summary["operations"])
+    letters = max(SHORTEST_NAME, min(longest, LONGEST_NAME) - over)
+    return Padding(layers_table(summary, LESS_AND_LESS[-1], letters), (0, 0, 1, 2))
 
 
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:
