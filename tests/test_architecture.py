@@ -46,6 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "spans": set(),
     "writing": set(),
     "shipped": set(),
+    "examples": {"shipped"},
     "layout": set(),
     "trace": set(),
     "hw": set(),

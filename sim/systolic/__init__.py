@@ -19,6 +19,10 @@ __version__ = "0.2.0"
 _RUN = "systolic.run"
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name == "run":
         return importlib.import_module(_RUN)  # a package that can be called: see its docstring

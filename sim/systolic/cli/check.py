@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from systolic.cli.options import ChipName
+from systolic.cli.options import ChipName, of_names
 from systolic.errors import SystolicError, printable
 from systolic.reading import real_path
 
@@ -26,6 +26,7 @@ def check_command(
         typer.Argument(
             help="Run files and programs (default: all of --runs DIR, or all that are shipped).",
             metavar="[CONFIG]...",
+            callback=of_names,
         ),
     ] = None,
     *,

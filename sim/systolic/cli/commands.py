@@ -21,6 +21,7 @@ COMMANDS = {
     "export": ("export", "export_command"),
     "plot": ("plot", "draw_command"),
     "check": ("check", "check_command"),
+    "examples": ("examples", "examples_command"),
     "chip": ("chip", "chip_command"),
     "validate": ("validate", "validate_command"),
     "schema": ("schema", "schema_command"),

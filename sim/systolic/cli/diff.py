@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from systolic.cli.explain import table, timed
-from systolic.cli.options import WorkOptions, is_program
+from systolic.cli.options import WorkOptions, is_program, of_name
 from systolic.errors import printable
 from systolic.report.summary.wording import number, plural
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 DIFFERENT = 1
 ComparedPath = Annotated[
-    Path, typer.Argument(help="Run file, program, summary.json, or the folder of a summary.json.")
+    Path,
+    typer.Argument(
+        help="Run file, program, summary.json, or the folder of a summary.json.", callback=of_name
+    ),
 ]
 
 

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from systolic.cli.options import of_name
 from systolic.cli.run_program import chip_of
 from systolic.errors import readable
 from systolic.hw.spec import Chip
@@ -21,7 +22,10 @@ from systolic.isa.formats.lines import with_lines
 
 FINDINGS = 1
 ProgramFile = Annotated[
-    Path, typer.Argument(help="A program, text or binary.", metavar="PROGRAM", show_default=False)
+    Path,
+    typer.Argument(
+        help="A program, text or binary.", metavar="PROGRAM", show_default=False, callback=of_name
+    ),
 ]
 
 

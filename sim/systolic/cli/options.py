@@ -16,6 +16,7 @@ import typer
 
 from systolic.engine_kind import ENGINE_KINDS, EngineKind
 from systolic.errors import SystolicError, perhaps, shortened
+from systolic.examples import named_work
 
 if TYPE_CHECKING:
     from systolic.config import Override
@@ -28,11 +29,21 @@ NO_CONFIG = (
 )
 
 
-Config = Annotated[
-    Path,
-    typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
+def of_name(given: Path | None) -> Path | None:
+    """Return the file that an argument means: the name of an example stands for its file."""
+    return None if given is None else named_work(given)
+
+
+def of_names(given: list[Path] | None) -> list[Path] | None:
+    """Return the files that arguments mean."""
+    return None if given is None else list(map(named_work, given))
+
+
+CONFIG_HELP = "Run file (.toml), or a program (any other file), or an example's name."
+Config = Annotated[Path, typer.Argument(help=CONFIG_HELP, metavar="CONFIG", callback=of_name)]
+RunFilePath = Annotated[
+    Path, typer.Argument(help="Run file, or an example's name.", metavar="CONFIG", callback=of_name)
 ]
-RunFilePath = Annotated[Path, typer.Argument(help="Run file.", metavar="CONFIG")]
 EngineOption = Annotated[
     str | None, typer.Option("--engine", help="event or register (default: as the run file says).")
 ]

@@ -16,6 +16,7 @@ from systolic.cli.options import (
     WorkOptions,
     is_number,
     is_program,
+    of_name,
     of_option,
 )
 from systolic.errors import SystolicError, listed, perhaps, printable, shortened
@@ -42,6 +43,7 @@ def draw_command(
         typer.Argument(
             help="Run file, program or summary.json; of layout: a shape, or a run file.",
             metavar="RUN|PROGRAM|SUMMARY",
+            callback=of_name,
         ),
     ] = None,
     *,

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from systolic.cli.options import (
+    CONFIG_HELP,
     NO_CONFIG,
     ChipName,
     EngineOption,
@@ -23,6 +24,7 @@ from systolic.cli.options import (
     Overrides,
     WorkOptions,
     is_program,
+    of_name,
     refuse_jobs,
     refuse_with_again,
     run_file_overrides,
@@ -48,7 +50,7 @@ class Reporting:
 def run_command(
     config: Annotated[
         Path | None,
-        typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
+        typer.Argument(help=CONFIG_HELP, metavar="CONFIG", callback=of_name),
     ] = None,
     *,
     out: Annotated[

@@ -13,6 +13,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import inspect
+
     from systolic.run.execute import run as run
     from systolic.run.result import Result as Result
 
@@ -36,6 +38,15 @@ class _CallableModule(ModuleType):
         from systolic.run.execute import run
 
         return run(*arguments, **settings)
+
+    @property
+    def __signature__(self) -> "inspect.Signature":
+        """The signature of the function, which `help`, editors and notebooks show."""
+        import inspect
+
+        from systolic.run.execute import run
+
+        return inspect.signature(run)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -18,6 +18,7 @@ from systolic.config import CompileTable, RunConfig, load_chip, load_run
 from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind
 from systolic.errors import SimulationError, SystolicError
+from systolic.examples import named_work
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
 from systolic.isa import Program, require_clean
@@ -108,7 +109,7 @@ def run(
     """
     how = Settings(engine or "event", values, kinds, grid, progress, check)
     if isinstance(work, str | Path):
-        path = Path(work)
+        path = named_work(Path(work))
         if path.suffix.lower() != ".toml":
             return _run_program_file(path, chip, inputs, how, name)
         work = load_run(path)
