@@ -51,7 +51,7 @@ def test_names_stand_for_files() -> None:
         ("explain", "transpose_fig3"),
         ("compile", "transpose_fig3"), ("at", "transpose_fig3", "--cycle", "3"), ("lint", "layer"),
         ("plot", "timeline", "transpose_fig3", "--out", "t.png"), ("check", "transpose_fig3"),
-        ("export", "vcd", "transpose_fig3", "--out", "t.vcd"), ("chip", "ideal_4x4"),
+        ("export", "vcd", "transpose_fig3", "--out", "t.vcd"), ("chip", "show", "ideal_4x4"),
         ("watch", "transpose_fig3", "--word", "result_buffer:0:0"),
     ):  # fmt: skip
         status, _, err = run_command(*words)

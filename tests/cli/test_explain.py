@@ -67,3 +67,16 @@ def test_bad_input():
         f"--no-check: is for programs, and {FIG_3} is a run file"
     )
     assert refused("explain", "nowhere.toml").startswith("nowhere.toml")
+
+
+def test_ties_are_said():
+    """Of 32 loads and 32 multiplies in a row each product waits for its load and the one before."""
+    deep = RUNS / "matmul_deep.toml"
+    found = explained(deep, "--no-what-if")
+    beside = {row["unit"]: row["critical"] - row["on_path"] for row in found["slack"]}
+    assert {row["unit"]: row["ties"] for row in found["slack"]} == beside
+    assert beside["pe_array"] == 31
+    _, out, _ = run_command("explain", deep, "--no-what-if")
+    assert "  ties: 31 instructions beside this path have no slack (pe_array 31).\n" in out
+    _, out, _ = run_command("explain", FIG_3, "--no-what-if")
+    assert "ties" not in out

@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from support.command_line import refused, run_command
 from systolic.cli.layout import (
     chip_placement,
     layout_command,
@@ -227,3 +228,25 @@ def test_legacy_padding_by_name() -> None:
     assert (facts["padded_elements"], facts["offset"]) == (15, 2 * 3 + 1)
     with pytest.raises(LayoutError, match="--padding-value needs --padded-dimensions"):
         run("f32[2,3]", "--padding-value", "7")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%copy.3 = {} copy(f32[8,128]{{0,1}} %p.1)",
+        "  ROOT %fusion = {} fusion(%a, %b), kind=kLoop, metadata={{op_name=\"x=f32[2]\"}}",
+        "copy-start.1 = {} copy(p), sharding={{replicated}}",
+        "{}",
+    ],
+)  # fmt: skip
+def test_a_line_of_hlo(line: str) -> None:
+    shape = "f32[32,128]{1,0:T(8,128)(2,1)S(1)}"
+    found = json.loads(run_command("layout", line.format(shape), "--json")[1])
+    assert found == json.loads(run_command("layout", shape, "--json")[1])
+    assert found["bytes"] == 32 * 128 * 4
+
+
+def test_a_line_whose_result_is_a_tuple() -> None:
+    assert refused("layout", "%t = (f32[2], s32[]) tuple(%a, %b)") == (
+        'needs an instruction that gives one array, found "(f32[2], s32[]) tuple(%a, %b)"'
+    )

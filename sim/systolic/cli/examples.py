@@ -17,7 +17,7 @@ USE = {
     "runs": "systolic run NAME",
     "networks": "systolic run NAME",
     "programs": "systolic explain NAME, or systolic run NAME with its inputs",
-    "chips": "systolic chip NAME, or --chip NAME",
+    "chips": "systolic chip show NAME, or --chip NAME",
 }
 
 

@@ -116,6 +116,18 @@ def _path(found: Explanation) -> Iterator[str]:
     header = ("cycles", "share", "unit", "reason", "operation")
     shown = len(header) if any(row.operation for row in found.path) else len(header) - 1
     yield from table(header[:shown], [row[:shown] for row in rows], numbers=2)
+    yield from _ties(found)
+
+
+def _ties(found: Explanation) -> Iterator[str]:
+    """Yield which instructions beside the path are as critical as those on it, if there are any."""
+    ties = {row.unit: row.ties for row in found.slack if row.ties}
+    if ties:
+        count = sum(ties.values())
+        units = ", ".join(f"{unit} {number(each)}" for unit, each in ties.items())
+        have = "has" if count == 1 else "have"
+        yield f"  ties: {plural(count, 'instruction')} beside this path {have} no slack ({units})."
+        yield "  Paths through them are as long, so less of one row gains less than its share."
 
 
 def _links(found: Explanation) -> Iterator[str]:

@@ -31,6 +31,7 @@ from systolic.layout import (
     place_in_state_buffer,
     relayout,
 )
+from systolic.layout.text.hlo_line import shape_in_line
 from systolic.layout.text.index_text import read_index, read_numbers
 from systolic.report.summary.table import Whole
 from systolic.report.views import LAYOUT, LayoutSubject
@@ -44,7 +45,12 @@ MOST_PLACED = 1_000_000
 
 
 def layout_command(
-    shape: Annotated[str, typer.Argument(help='A shape, e.g. "bf16[33,200]{1,0:T(8,128)(2,1)}".')],
+    shape: Annotated[
+        str,
+        typer.Argument(
+            help='A shape, e.g. "bf16[33,200]{1,0:T(8,128)(2,1)}", or a line of HLO text.'
+        ),
+    ],
     *,
     index: Annotated[
         str | None,
@@ -78,7 +84,7 @@ def layout_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain an XLA shape: sizes, padding, memory order, placement, relayout cost, a picture."""
-    parsed = _padded(Shape.parse(shape), padded_dimensions, padding_value)
+    parsed = _padded(Shape.parse(shape_in_line(shape)), padded_dimensions, padding_value)
     element = None if index is None else read_index(index, parsed.rank)
     facts = layout_facts(parsed, index=element, at=at)
     placement = None
@@ -245,7 +251,7 @@ def chip_placement(
 
 
 def _target(source: Shape, text: str) -> Shape:
-    target = Shape.parse(text)
+    target = Shape.parse(shape_in_line(text))
     if target.element_type != source.element_type or target.dims != source.dims:
         raise LayoutError(f"--to must be the same array in another layout, found {target}")
     return target

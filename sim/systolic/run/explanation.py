@@ -55,13 +55,15 @@ class LongLink:
 class UnitSlack:
     """Slack of the instructions of a unit, in cycles of the array.
 
-    on_path: instructions with a link. critical: those without slack. median, most: of the others.
+    on_path: instructions with a link. critical: those without slack. ties: those of them beside the
+    path, through which another path is as long. median, most: of the others.
     """
 
     unit: str
     instructions: int
     on_path: int
     critical: int
+    ties: int
     least: int
     median: int
     most: int
@@ -191,6 +193,7 @@ def _slack(causes: Causes, links: list[Link], period: int) -> list[UnitSlack]:
                 instructions=len(queue),
                 on_path=len(on_path.intersection(queue)),
                 critical=len(queue) - len(others),
+                ties=sum(found[i] < period for i in queue if i not in on_path),
                 least=min(others, default=0),
                 median=int(median(others)) if others else 0,
                 most=max(others, default=0),
