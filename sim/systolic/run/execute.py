@@ -49,7 +49,13 @@ from systolic.run.tensors import (
     initial_accesses,
 )
 from systolic.run.throughput import images_of_graph, images_of_run, images_per_second
-from systolic.run.utilisation import array_multiplies, multiplies, multiplying, utilisation
+from systolic.run.utilisation import (
+    array_multiplies,
+    array_reach,
+    multiplies,
+    multiplying,
+    utilisation,
+)
 from systolic.run.verdict import graph_verdict
 from systolic.trace.records import Trace
 from systolic.workload import DataSource, Graph
@@ -298,6 +304,8 @@ def _summary(
     useful = sum(product_multiply_adds(compiled.graph).values())
     summary["utilisation"] = utilisation(useful, trace.cycles(), work.chip)
     summary["multiplying"] = multiplying(compiled.program, work.chip, trace.cycles())
+    if reach := array_reach(compiled.program, work.chip):
+        summary["array_reach"] = reach
     traffic = traffic_by_layer(compiled.program, compiled.synchronised.layers)
     summary |= total_traffic(traffic)
     if work.chip.metrics:

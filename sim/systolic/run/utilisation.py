@@ -30,6 +30,24 @@ def multiplying(program: Program, chip: Chip, cycles: int) -> float:
     return busy / available if available else 0.0
 
 
+def array_reach(program: Program, chip: Chip) -> dict[str, int] | None:
+    """Return how many rows and columns of the array multiplies use, of an array beyond partitions.
+
+    None if the state buffer has a partition for each row and column, as most chips have.
+    """
+    rows, cols, partitions = chip.pe_array.rows, chip.pe_array.cols, chip.state_buffer.partitions
+    if partitions >= max(rows, cols):
+        return None
+    used = [i for i in program.instructions if isinstance(i, MatMul)]
+    return {
+        "rows": rows,
+        "used_rows": max((i.moving.partitions for i in used), default=0),
+        "cols": cols,
+        "used_cols": max((i.result.partitions for i in used), default=0),
+        "partitions": partitions,
+    }
+
+
 def multiplies(instructions: Mapping[str, int]) -> int:
     """Return how many multiplies there are among instructions, counted by the name of the class."""
     kinds = (MatMul, PassThrough, MatMulTile, MatMulDoubleRow, MatMulMx)

@@ -48,9 +48,9 @@ def operation_bounds(
     graph: Graph, chip: Chip, options: Options | None = None
 ) -> tuple[OperationBound, ...]:
     """Return the bound of each operation."""
-    options = options or Options()
+    options, fed = options or Options(), _fed(chip)
     return tuple(
-        OperationBound(op.name, op.kind, _bound(graph, op, chip, options))
+        OperationBound(op.name, op.kind, _said(_bound(graph, op, fed, options), chip))
         for op in graph.operations
     )
 
@@ -58,6 +58,7 @@ def operation_bounds(
 def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound:
     """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
     found = [each.bound for each in operation_bounds(graph, chip, options)]
+    whole, chip = chip, _fed(chip)
     if products := _products(graph):
         found.append(fetched(chip, _products_bound(graph, chip, products)))
         work = [of_product(chip, product) for product in products]
@@ -66,7 +67,24 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
     if names:
         moving = dram_bound(chip, sum(_bytes(graph, n) for n in names), _copied(graph))
         found.append(fetched(chip, moving))
-    return largest(found)
+    return _said(largest(found), whole)
+
+
+def _fed(chip: Chip) -> Chip:
+    """Return the chip with the rows of its array that have a partition, from which vectors come."""
+    rows = min(chip.pe_array.rows, chip.state_buffer.partitions)
+    if rows == chip.pe_array.rows:
+        return chip
+    return chip.model_copy(update={"pe_array": chip.pe_array.model_copy(update={"rows": rows})})
+
+
+def _said(bound: Bound, chip: Chip) -> Bound:
+    """Return the bound; if it is the array's, and rows have no partition, it says how many have."""
+    rows, fed = chip.pe_array.rows, chip.state_buffer.partitions
+    note = f"pe_array, {fed} of whose {rows} rows have a partition"
+    if fed >= rows or "pe_array" not in bound.why or note in bound.why:
+        return bound
+    return replace(bound, why=bound.why.replace("pe_array", note, 1))
 
 
 def _products(graph: Graph) -> list[Product]:

@@ -74,6 +74,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
     )
     if "bound" in summary:
         table.add_row("bound", Text(bound_text(summary)))
+    if reach := summary.get("array_reach"):
+        table.add_row("array", Text(reach_text(reach), "yellow"))
     if summary.get("busy"):
         table.add_row("busy", Text(busy_text(summary)))
     if not has_layers(summary):
@@ -156,6 +158,14 @@ def bound_text(summary: Mapping[str, Any]) -> str:
     if not apart:
         distance = "reached"
     return f"{plural(best, 'cycle')} ({summary['bound']['why']}): {distance}"
+
+
+def reach_text(reach: Mapping[str, int]) -> str:
+    """Return which part of an array is used that is larger than its state buffer."""
+    return (
+        f"{reach['used_rows']} of {reach['rows']} rows and {reach['used_cols']} of {reach['cols']} "
+        f"columns are used: the state buffer has {plural(reach['partitions'], 'partition')}"
+    )
 
 
 def busy_text(summary: Mapping[str, Any]) -> str:
