@@ -45,15 +45,14 @@ def diff_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
 ) -> None:
     """Say how run B differs from run A; exit status 1 if it does."""
-    from systolic.run.difference import difference
+    from systolic.run.difference import difference, of_summaries
 
     sides = _side(a, None, _chip_of_a(a, chip)), _side(b, overrides, chip)
-    found = difference(*sides)
-    if as_json:
-        typer.echo(json.dumps(found.to_dict()))
-    else:
-        for line in text(found):
-            typer.echo(line)
+    with of_summaries(a, b):
+        found = difference(*sides)
+        lines = [json.dumps(found.to_dict())] if as_json else list(text(found))
+    for line in lines:
+        typer.echo(line)
     if not found.equal:
         raise typer.Exit(DIFFERENT)
 

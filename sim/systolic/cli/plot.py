@@ -85,6 +85,8 @@ def draw_command(
     overrides: Overrides = None,
 ) -> None:
     """Draw a view of a run, a program or a summary as PNG, SVG or PDF."""
+    from systolic.run.difference import of_summaries
+
     if list_views:
         _list_views()
         return
@@ -109,15 +111,18 @@ def draw_command(
     _refuse_idle_options(view, plot, given)
     _require_free(path, work)
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
+    summaries = [work] if plot.given == "summary" else []
     if plot.given == "shape":
         subject, title = _layout(work, options, tensor, index)
     else:
-        subject, title = _subject(plot, view, work, options)
+        with of_summaries(*summaries):
+            subject, title = _subject(plot, view, work, options)
     if look.cycles is not None:
         with of_option("--cycles"):
             look.shown(subject.trace.cycles())
     write = plot.write if animate is None else _write_film
-    write(subject, replace(look, title=title), path)
+    with of_summaries(*summaries):
+        write(subject, replace(look, title=title), path)
     typer.echo(printable(str(path)))
 
 

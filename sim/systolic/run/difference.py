@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 from systolic.critical_path.causes import Causes
 from systolic.critical_path.path import critical_path
 from systolic.critical_path.points import Lives
-from systolic.errors import SystolicError, listed
+from systolic.errors import SystolicError, listed, shortened
 from systolic.isa import Instruction
 from systolic.report.summary.wording import number
 from systolic.run.again import summary_object
@@ -115,6 +116,24 @@ def summary_side(path: Path) -> Compared:
     ):
         raise SystolicError(f"{path}: is no summary of a run: needed {', '.join(NEEDED)}")
     return Compared(str(path), found)
+
+
+@contextmanager
+def of_summaries(*paths: Path) -> Iterator[None]:
+    """Blame the summaries among files for what is missing or of another kind in them.
+
+    A summary is a file of the user's like any other: what reads an entry of it may find anything.
+    """
+    blamed = [str(path) for path in paths if path.suffix.lower() == ".json" or path.is_dir()]
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if not blamed:
+            raise
+        what = shortened(f"{type(error).__name__}: {error}")
+        raise SystolicError(
+            f"{' or '.join(blamed)}: is no summary as systolic writes it ({what})"
+        ) from None
 
 
 def difference(a: Compared, b: Compared) -> Difference:

@@ -68,8 +68,9 @@ def read_pins(file: Path, *, may_be_new: bool = False) -> Pins:
             raise ConfigError(f"{file}: no such file of pinned counts; an update makes it")
     tables = read_toml(file, "a file of pinned counts")
     chips = tables.pop(CHIPS, {})
-    if not isinstance(chips, dict) or not all(isinstance(each, dict) for each in chips.values()):
-        raise ConfigError(f"{file}: [{CHIPS}] needs a table for each chip")
+    tables_of_chips = chips.values() if isinstance(chips, dict) else [None]
+    if not all(isinstance(t, dict) and isinstance(t.get("name"), str) for t in tables_of_chips):
+        raise ConfigError(f"{file}: [{CHIPS}] needs a table with a name for each chip")
     return {name: _pin(table, chips, f"{file}: [{name}]") for name, table in tables.items()}
 
 
