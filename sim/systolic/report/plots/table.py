@@ -24,7 +24,7 @@ from systolic.report.plots.wavefront import draw_wavefront
 from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
 Given = Literal["summary", "run", "shape"]
-PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor"]
+PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor", "input"]
 
 
 class Saved(Protocol):
@@ -56,7 +56,7 @@ class Plot:
 PLOTS: dict[str, Plot] = {
     "wavefront": Plot(
         draw_wavefront, "how a wave of multiplications crosses the array", "run",
-        ("cycles", "by", "colour", "animate"), WAVEFRONT.records,
+        ("cycles", "by", "colour", "animate", "input"), WAVEFRONT.records,
     ),
     "timeline": Plot(
         draw_timeline, "what every unit did when, and what held it back", "run",
