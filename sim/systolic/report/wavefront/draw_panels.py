@@ -250,7 +250,7 @@ def _grid_heat(page: Page, at: Corner, panel: Panel, size: Measures, painter: Pa
         style.lay(image, mask, style.TINT[phase])
         style.lay(image, mask & (state.sum != 0), style.HUE[phase], sums)
     hatch = np.add.outer(np.arange(len(image)), np.arange(image.shape[1])) % HATCH == 0
-    style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.35)
+    style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.8)
     painted = pe_colours(panel, painter)
     if painted is not None:
         image[...] = np.where(np.isnan(painted), image, painted)
