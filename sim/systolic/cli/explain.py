@@ -88,6 +88,7 @@ def text(found: Explanation) -> Iterator[str]:
     yield ""
     yield from _path(found)
     yield ""
+    yield from _transposed(found)
     yield from _links(found)
     yield ""
     yield from _slack(found)
@@ -116,6 +117,16 @@ def _path(found: Explanation) -> Iterator[str]:
     header = ("cycles", "share", "unit", "reason", "operation")
     shown = len(header) if any(row.operation for row in found.path) else len(header) - 1
     yield from table(header[:shown], [row[:shown] for row in rows], numbers=2)
+
+
+def _transposed(found: Explanation) -> Iterator[str]:
+    from systolic.report.summary.transposed import transposed_texts
+
+    lines = transposed_texts({"operations": found.operations})
+    if lines:
+        yield "layouts: what is transposed before it is multiplied"
+        yield from (f"  {printable(line)}" for line in lines)
+        yield ""
 
 
 def _links(found: Explanation) -> Iterator[str]:
