@@ -64,7 +64,8 @@ PLOTS: dict[str, Plot] = {
     ),
     "layers": Plot(draw_layers, "operations as bars, by what bounds them", "summary"),
     "utilisation": Plot(
-        draw_utilisation, "shares of PEs and units that were busy, over time", "run", ("cycles",)
+        draw_utilisation, "what of the array the work needs, and busy units, over time", "run",
+        ("cycles",),
     ),
     "roofline": Plot(draw_roofline, "operations below what array and DRAM allow", "summary"),
     "memory": Plot(
