@@ -5,15 +5,16 @@ BIN := $(VENV)/bin
 COMPILED := .venv-compiled
 RUN := configs/runs/transpose_digits.toml
 
-.PHONY: help demo test slow fuzz check pins lint wheel compiled bench clean
+.PHONY: help demo test slow fuzz check pins results lint wheel compiled bench clean
 
 help:
 	@echo "make demo      transpose a real matrix on the patent's 128 x 64 array, with a picture"
-	@echo "make test      run the tests (a few minutes)"
+	@echo "make test      run the tests (about ten minutes on two cores)"
 	@echo "make slow      run what \`make test\` leaves out of the long sweeps (about half an hour)"
 	@echo "make fuzz      damage 2,000 files of each kind that commands read (about half an hour)"
 	@echo "make check     compare the cycle counts of all shipped runs with the pinned ones"
 	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
+	@echo "make results   write docs/results, its pictures, and the figures of README.md (ten minutes)"
 	@echo "make lint      ruff and mypy"
 	@echo "make wheel     build the package and run it as users install it"
 	@echo "make compiled  the event engine as machine code, in $(COMPILED) (needs a C compiler; four minutes)"
@@ -39,6 +40,10 @@ check: $(VENV)/user
 
 pins: $(VENV)/user
 	$(BIN)/systolic check --update --pins configs/pinned_cycles.toml
+
+results: $(VENV)/user
+	for script in transpose_map transpose_formats view_pictures; do $(BIN)/python docs/pictures/$$script.py || exit 1; done
+	$(BIN)/python docs/results/results.py
 
 wheel: $(VENV)/dev
 	.ci/wheel $(BIN)/python

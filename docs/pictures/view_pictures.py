@@ -1,4 +1,7 @@
-"""Draw the pictures of docs/views.md: ``python docs/pictures/view_pictures.py [VIEW ...]``."""
+"""Draw the pictures of docs/views.md and README.
+
+python docs/pictures/view_pictures.py [VIEW ...]
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,16 @@ WORKS: dict[str, str] = {
     "banks": NETWORK,
     "wavefront": "runs/transpose_fig3",
     "wavefront_vectors": "runs/transpose_fig4",
+    "wavefront_fig4": "runs/transpose_fig4",
 }
 """The run that each view shows on its page."""
-MANNERS = {"wavefront_vectors": ("wavefront", Manner("diagonal", "vector"))}
-"""Pictures that are a view drawn in another manner."""
+MANNERS = {
+    "wavefront_vectors": ("wavefront", Manner("diagonal", "vector")),
+    "wavefront_fig4": ("wavefront", PLAIN),
+}
+"""Pictures that have another name than their view, and how they are drawn."""
+FILES = {"wavefront_fig4": "wavefront_fig4.png"}
+"""The files that are called otherwise than view_NAME.png."""
 
 
 def main() -> None:
@@ -45,7 +54,7 @@ def main() -> None:
             grid=records.grid,
         )
         look = Look(result.summary["run"], manner=manner)
-        file = HERE / f"view_{name}.png"
+        file = HERE / FILES.get(name, f"view_{name}.png")
         PLOTS[view].write(plotted(result), look, file)
         with Image.open(file) as picture:  # fewer colours are a third of the bytes
             picture.convert("RGB").quantize(MOST_COLOURS).save(file, optimize=True)

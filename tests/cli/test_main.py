@@ -171,7 +171,7 @@ class TestTrace:
         status, out, _ = run("trace", FIG3, "--kind", "psum_write")
         rows = self.rows(out)
         assert status == 0
-        assert out.startswith("cycle,unit,partition,address,value\n")
+        assert out.startswith("cycle,unit,buffer,partition,address,value\n")
         assert len(rows) == 16
         for row in rows:
             cycle, c, i = int(row["cycle"]), int(row["partition"]), int(row["address"])
@@ -186,8 +186,8 @@ class TestTrace:
         assert len(self.rows(run("trace", FIG3, "--kind", kind)[1])) == 16
 
     def test_posts_and_waits(self, run: Run) -> None:
-        assert run("trace", FIG3, "--kind", "post")[1].splitlines()[1:] == ["13,pe_array,,0,1"]
-        assert run("trace", FIG3, "--kind", "wait")[1].splitlines()[1:] == ["14,activation,,0,1"]
+        assert run("trace", FIG3, "--kind", "post")[1].splitlines()[1:] == ["13,pe_array,,,0,1"]
+        assert run("trace", FIG3, "--kind", "wait")[1].splitlines()[1:] == ["14,activation,,,0,1"]
 
     @pytest.mark.parametrize("scope", ["bank", "partition"])
     def test_a_row_for_each_refused_cycle(self, run: Run, scope: str) -> None:
@@ -352,9 +352,9 @@ class TestProcess:
             text=True,
             check=False,
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT / "sim")},
         )
-        assert found.stdout == "cycle,unit,partition,address,value\n"
+        assert found.stdout == "cycle,unit,buffer,partition,address,value\n"
         assert found.stderr == ""
 
     def test_a_full_disk_on_stdout(self, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from systolic.isa import load_module
 ROOT = Path(__file__).resolve().parents[2]
 FORMATS = (ROOT / "docs" / "program_format.md").read_text(encoding="utf-8")
 TRANSPOSE = ROOT / "configs" / "programs" / "transpose.txt"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 ENGINES = ("event", "register")
 
 
@@ -101,19 +100,6 @@ def test_the_example_of_the_format_page() -> None:
     given = saved(A=array, identity=np.eye(4, dtype=np.float32))
     assert run_command("run", "block.txt", *given, "--no-plots", "--out", "o")[0] == 0
     assert np.array_equal(np.load("o/A transposed.npy"), array.T)
-
-
-def test_the_readme_shows_what_happens() -> None:
-    saved_layer()
-    given = [f"--input {name}={name}.npy" for name in "xwb"]
-    command = " ".join(["$ systolic run configs/programs/layer.txt", *given])
-    (shown,) = [b for b in README.split("```") if b.startswith(f"\n{command}\n")]
-    out = run_command("run", LAYER, *" ".join(given).split(), "--no-plots")[1]
-    lines = [line.rstrip() for line in out.splitlines() if line.strip()]
-    assert [line for line in shown.splitlines()[2:] if line] == lines
-    source = LAYER.read_text(encoding="utf-8")
-    (program,) = [b.strip() for b in README.split("```") if b.startswith("\nload weights=")]
-    assert all(f"\n{line}\n" in source for line in program.splitlines())
 
 
 def test_the_python_of_the_format_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ OPERATION = {
     "name": str, "op": str, "cycles": int, "multiply_adds": int, "utilisation": float,
     "bound": dict, "dram_bytes": int, "on_chip_bytes": int, "stalls": dict,
     "streamed_cycles": int, "turned_cycles": int, "lost": dict, "array": dict,
+    "streamed_vectors": int, "transposed": list,
 }  # fmt: skip
 POINT = {
     "sweep": str,

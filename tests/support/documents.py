@@ -1,4 +1,4 @@
-"""README.md and docs/*.md as data: fenced blocks with their kind, and the commands in them.
+"""README.md and docs/**/*.md as data: fenced blocks with their kind, and the commands in them.
 
 A kind is decided by what stands in a block, never guessed: a block of no known kind is an error,
 so that nothing is shown to a reader that no test looks at.
@@ -14,7 +14,7 @@ from typing import Literal
 from systolic.isa.opcodes import OPCODES
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 Kind = Literal["listing", "commands", "program", "instructions", "python", "toml", "text"]
 TOOLS = ("systolic", "make", "python", "pytest")

@@ -88,6 +88,7 @@ def text(found: Explanation) -> Iterator[str]:
     yield ""
     yield from _path(found)
     yield ""
+    yield from _transposed(found)
     yield from _links(found)
     yield ""
     yield from _slack(found)
@@ -128,6 +129,16 @@ def _ties(found: Explanation) -> Iterator[str]:
         have = "has" if count == 1 else "have"
         yield f"  ties: {plural(count, 'instruction')} beside this path {have} no slack ({units})."
         yield "  Paths through them are as long, so less of one row gains less than its share."
+
+
+def _transposed(found: Explanation) -> Iterator[str]:
+    from systolic.report.summary.transposed import transposed_texts
+
+    lines = transposed_texts({"operations": found.operations})
+    if lines:
+        yield "layouts: what is transposed before it is multiplied"
+        yield from (f"  {printable(line)}" for line in lines)
+        yield ""
 
 
 def _links(found: Explanation) -> Iterator[str]:

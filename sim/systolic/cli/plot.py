@@ -11,6 +11,7 @@ import typer
 
 from systolic.cli.options import (
     ChipName,
+    Inputs,
     NoCheck,
     Overrides,
     WorkOptions,
@@ -81,6 +82,7 @@ def draw_command(
     ] = None,
     list_views: Annotated[bool, typer.Option("--list", help="Name all views.")] = False,
     chip: ChipName = None,
+    inputs: Inputs = None,
     no_check: NoCheck = False,
     overrides: Overrides = None,
 ) -> None:
@@ -104,13 +106,16 @@ def draw_command(
         "arrows": arrows,
         "index": index is not None,
         "tensor": tensor is not None,
+        "input": bool(inputs),
         "animate": animate is not None,
         "by": by != "row",
         "colour": colour != "activity",
     }
     _refuse_idle_options(view, plot, given)
     _require_free(path, work)
-    options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
+    options = WorkOptions(
+        chip=chip, inputs=inputs, overrides=overrides, no_check=no_check, values=False
+    )
     summaries = [work] if plot.given == "summary" else []
     if plot.given == "shape":
         subject, title = _layout(work, options, tensor, index)
@@ -296,7 +301,7 @@ def _layout(
 
 
 def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
-    """Run for what the view shows: times, or the words and the grid of a run file.
+    """Run for what the view shows: times, or words and grid with their values.
 
     Of a run with too many elements for its values the grid has times only.
     """
@@ -305,9 +310,7 @@ def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
     if not plot.records.grid:
         return timed(work, options)
     if is_program(work):
-        from systolic.cli.run_program import prepare, run_job
-
-        return run_job(prepare(work, options), grid=True)
+        return _program_result(plot, work, options)
     from systolic.cli.run_file import ProgressBar, picture_records
     from systolic.run.execute import run
 
@@ -315,6 +318,14 @@ def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
     words, grid = picture_records(loaded)
     with ProgressBar(loaded.name) as progress:
         return run(loaded, kinds=words, grid=True, values=grid, progress=progress)
+
+
+def _program_result(plot: Plot, work: Path, options: WorkOptions) -> Result:
+    from systolic.cli.run_program import picture_elements, prepare, run_job
+
+    job = prepare(work, options)
+    words = plot.records.of(picture_elements(job.module)).words
+    return run_job(replace(job, values=bool(words)), words, grid=True)
 
 
 def _summary(work: Path, options: WorkOptions) -> dict[str, Any]:
@@ -325,7 +336,12 @@ def _summary(work: Path, options: WorkOptions) -> dict[str, Any]:
 
 
 def _refuse_run_options(options: WorkOptions, why: str) -> None:
-    given = {"--set": options.overrides, "--chip": options.chip, "--no-check": options.no_check}
+    given = {
+        "--set": options.overrides,
+        "--chip": options.chip,
+        "--input": options.inputs,
+        "--no-check": options.no_check,
+    }
     for option, value in given.items():
         if value:
             raise SystolicError(f"{option}: is for run files and programs, and {why}")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from systolic.run.result import Result
     from systolic.trace.records import Trace
 
-HEADER = "cycle,unit,partition,address,value"
 EVENTS = ("stall", "wait", "post")
 
 
@@ -45,7 +44,7 @@ def trace_command(
     no_check: NoCheck = False,
     overrides: Overrides = None,
 ) -> None:
-    """Print a run's words, events or descriptors as CSV: cycle,unit,partition,address,value."""
+    """Print words, events or descriptors as CSV: cycle,unit,buffer,partition,address,value."""
     from systolic.config import load_run
 
     options = WorkOptions(
@@ -71,8 +70,8 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
 
     Words: the address is the element's index in the partition. stall: there is a line for each
     refused cycle; its address is the bank, its value the client that had the port. wait and post:
-    the address is the semaphore, the value its count. Events have no partition. descriptor: there
-    are two lines for each, of what it read and of what it wrote, with columns of their own
+    the address is the semaphore, the value its count; there is no buffer or partition. descriptor:
+    there are two lines for each, of what it read and of what it wrote, with columns of their own
     (`systolic.run.descriptors`). Raises SystolicError if there is no such kind.
     """
     words = needs_values(kind)
@@ -129,6 +128,7 @@ def lines_of(result: Result, kind: str) -> Iterator[str]:
 
 def _stalls(trace: Trace) -> Iterator[str]:
     from systolic.trace.records import ALL_PARTITIONS
+    from systolic.trace.words import HEADER
 
     yield HEADER
     rows = [
@@ -139,12 +139,14 @@ def _stalls(trace: Trace) -> Iterator[str]:
     for tick, unit, stall in sorted(rows):
         partition = "" if stall.partition == ALL_PARTITIONS else stall.partition
         cycle = tick // trace.periods[unit]
-        yield f"{cycle},{unit},{partition},{stall.bank},{stall.winner}"
+        yield f"{cycle},{unit},{stall.buffer},{partition},{stall.bank},{stall.winner}"
 
 
 def _semaphores(trace: Trace, kind: str) -> Iterator[str]:
+    from systolic.trace.words import HEADER
+
     yield HEADER
     for event in trace.semaphores:
         if event.kind == kind:
             cycle = event.tick // trace.periods[event.unit]
-            yield f"{cycle},{event.unit},,{event.semaphore},{event.value}"
+            yield f"{cycle},{event.unit},,,{event.semaphore},{event.value}"

@@ -59,14 +59,16 @@ def streamed_by_layer(compiled: CompiledGraph, how: Mapping[int, Streaming]) -> 
         assert isinstance(multiply, MatMul)
         vectors = multiply.moving.elements
         cycles = vectors * each.vector_cycles
-        turns = _within(multiply.moving, identities)
+        turns = is_turn(multiply, identities)
         new = Streamed(0, cycles, cycles) if turns else Streamed(vectors, cycles)
         found[layers[index]] = found.get(layers[index], Streamed()).plus(new)
     return found
 
 
-def _within(moving: Access, identities: Sequence[Access]) -> bool:
-    return any(each.span.first <= moving.start < each.span.stop for each in identities)
+def is_turn(multiply: MatMul, identities: Sequence[Access]) -> bool:
+    """Return whether a multiply turns a matrix: its vectors are one of the identity matrices."""
+    start = multiply.moving.start
+    return any(each.span.first <= start < each.span.stop for each in identities)
 
 
 @dataclass(slots=True)

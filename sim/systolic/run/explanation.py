@@ -7,6 +7,7 @@ Everything but "what if" is derived from the records of the finished run. Not he
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -74,7 +75,8 @@ class Explanation:
     """Why a run takes its cycles; cycles are those of the array's clock.
 
     path: the rows sum to `cycles`, the longest first. links: the longest. outlooks: the run with
-    one thing made ideal, for each such thing; empty if that was not asked for.
+    one thing made ideal, for each such thing; empty if that was not asked for. operations: the
+    records of the summary, which say what is transposed on the way; none of a program.
     """
 
     run: str
@@ -84,6 +86,7 @@ class Explanation:
     links: tuple[LongLink, ...]
     slack: tuple[UnitSlack, ...]
     outlooks: tuple[Outlook, ...]
+    operations: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
@@ -94,6 +97,11 @@ class Explanation:
             "path": [_plain(row) for row in self.path],
             "links": [_plain(link) for link in self.links],
             "slack": [_plain(row) for row in self.slack],
+            "transposed": [
+                {"operation": each["name"], "streamed_vectors": each["streamed_vectors"], **one}
+                for each in self.operations
+                for one in each["transposed"]
+            ],
             "what_if": [
                 {
                     "change": each.change.what,
@@ -127,6 +135,7 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
         links=tuple(_longest(links, operations, period, copies)),
         slack=tuple(_slack(causes, links, period)),
         outlooks=tuple(what_if(result)) if outlooks else (),
+        operations=tuple(result.summary.get("operations", ())),
     )
 
 

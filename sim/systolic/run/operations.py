@@ -20,7 +20,7 @@ from systolic.compiler.bounds.run import (
 )
 from systolic.critical_path.streamed import streamed
 from systolic.hw.spec import Chip
-from systolic.isa import Buffer, Program
+from systolic.isa import Buffer, MatMul, Program
 from systolic.isa.effects import reads, writes
 from systolic.run.array_time import (
     LabelTimes,
@@ -31,6 +31,7 @@ from systolic.run.array_time import (
     stretches,
     windows,
 )
+from systolic.run.transposed import transposed_by_layer
 from systolic.run.utilisation import utilisation
 from systolic.trace.records import Trace
 
@@ -120,14 +121,27 @@ def operation_records(
     under_way = windows(compiled.synchronised.layers, trace)
     stalls = stalls_by_layer(trace, compiled.synchronised.layers)
     array = _array_records(compiled, chip, trace, under_way, useful)
+    transposed, vectors = transposed_by_layer(compiled), _streamed_vectors(compiled)
     taken = {name: window.cycles for name, window in under_way.items()}
     return [
         _record(each, taken.get(each.name, 0), useful.get(each.name, 0), chip)
         | traffic.get(each.name, LayerBytes(0, 0))._asdict()
         | {"stalls": dict(sorted(stalls.get(each.name, Counter()).items(), key=_costliest))}
         | array.get(each.name, NO_ARRAY)
+        | {"streamed_vectors": vectors[each.name]}
+        | {"transposed": [one._asdict() for one in transposed.get(each.name, ())]}
         for each in bounds
     ]
+
+
+def _streamed_vectors(compiled: CompiledGraph) -> Counter[str]:
+    """Return the vectors that the array streams for each operation, those of transposes too."""
+    found = Counter[str]()
+    layers, instructions = compiled.synchronised.layers, compiled.program.instructions
+    for layer, each in zip(layers, instructions, strict=True):
+        if isinstance(each, MatMul):
+            found[layer] += each.moving.elements
+    return found
 
 
 def _array_records(

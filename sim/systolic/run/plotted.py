@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from systolic.compiler.bounds.run import product_multiply_adds
 from systolic.config.chip_file import chip_of_tables
 from systolic.errors import SystolicError, printable
 from systolic.isa import Instruction, MatMul
@@ -18,6 +20,7 @@ from systolic.report.plots.look import Look
 from systolic.report.plots.subject import Multiply, PlotRun, PlotSummary, Touch
 from systolic.report.plots.table import PLOTS
 from systolic.run.again import entry
+from systolic.run.array_time import is_turn
 from systolic.run.folder import require_writable
 from systolic.run.lifetimes import lifetimes
 from systolic.run.observe import observed
@@ -104,9 +107,27 @@ def _accesses(instruction: Instruction) -> Iterator[tuple[Access, bool]]:
 
 
 def _multiplies(result: Result) -> Iterator[Multiply]:
+    made = list(_made_multiplies(result))
+    if not result.compiled:
+        yield from made
+        return
+    layers = result.compiled.synchronised.layers
+    useful = product_multiply_adds(result.compiled.graph)
+    work = Counter[str]()
+    for each in made:
+        work[layers[each.instruction]] += 0 if each.is_turn else each.pes * each.vectors
+    for each in made:
+        layer = layers[each.instruction]
+        share = 0 if each.is_turn else each.pes * each.vectors / work[layer]
+        yield each._replace(needed=useful.get(layer, 0) * share)
+
+
+def _made_multiplies(result: Result) -> Iterator[Multiply]:
     array = result.chip.pe_array
+    identities = result.compiled.scheduled.turned_with if result.compiled else ()
     for index, each in enumerate(result.program.instructions):
         if isinstance(each, MatMul):
             pes = each.moving.partitions * each.result.partitions
             cycles = streaming(each, array).vector_cycles
-            yield Multiply(index, pes, each.vectors, cycles)
+            turns = is_turn(each, identities)
+            yield Multiply(index, pes, each.vectors, cycles, is_turn=turns)

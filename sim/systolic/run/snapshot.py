@@ -19,7 +19,7 @@ from systolic.isa.effects import reads, writes
 from systolic.machine import Image, Memory
 from systolic.run.result import Result
 from systolic.trace.grid import GridState
-from systolic.trace.words import KINDS, VALUE_TYPES, WordTable, decimal
+from systolic.trace.words import BUFFERS, KINDS, VALUE_TYPES, WordTable, decimal
 
 WRITES = ("write", "psum_write")
 """The kinds of words that a run must record for a snapshot."""
@@ -62,10 +62,9 @@ def snapshot(result: Result, images: Sequence[Image], cycle: int) -> Snapshot:
     for image in images:
         _mark(written, image)
     until = (cycle + 1) * result.trace.periods["pe_array"]
-    for kind in WRITES:
-        table = result.trace.words.of(kind)
-        rows = table.rows[table.rows["tick"] < until]
-        _apply(rows, result, memory, written, kind)
+    rows = result.trace.words.rows
+    rows = rows[np.isin(rows["kind"], [KINDS.index(kind) for kind in WRITES])]
+    _apply(rows[rows["tick"] < until], memory, written)
     return Snapshot(
         cycle=cycle,
         grid=result.trace.grid.at(cycle),
@@ -85,24 +84,15 @@ def _mark(written: dict[Buffer, npt.NDArray[np.bool_]], image: Image) -> None:
 
 
 def _apply(
-    rows: npt.NDArray[np.void],
-    result: Result,
-    memory: Memory,
-    written: dict[Buffer, npt.NDArray[np.bool_]],
-    kind: str,
+    rows: npt.NDArray[np.void], memory: Memory, written: dict[Buffer, npt.NDArray[np.bool_]]
 ) -> None:
-    """Write recorded words, in order of time, into the memories."""
-    instructions = result.program.instructions
-    for index in np.unique(rows["instruction"]):
-        mine = rows[rows["instruction"] == index]
-        buffer = writes(instructions[index])[0].buffer
-        if buffer not in written:
-            continue
-        for code, (_, dtype) in enumerate(VALUE_TYPES):
-            typed = mine[mine["type"] == code]
-            if typed.size:
-                size = 4 if buffer is Buffer.RESULT else dtype.itemsize
-                _store(typed, memory.bytes_of(buffer), written[buffer], size)
+    """Write recorded words, which are in order of time, into the memories."""
+    alike = (rows["buffer"][1:] == rows["buffer"][:-1]) & (rows["type"][1:] == rows["type"][:-1])
+    for mine in np.split(rows, np.flatnonzero(~alike) + 1):
+        buffer = Buffer(BUFFERS[mine["buffer"][0]]) if mine.size else Buffer.DRAM
+        if buffer in written:
+            size = 4 if buffer is Buffer.RESULT else VALUE_TYPES[mine["type"][0]][1].itemsize
+            _store(mine, memory.bytes_of(buffer), written[buffer], size)
 
 
 def _store(
@@ -174,17 +164,14 @@ def changes(result: Result, place: Place, dtype: str) -> list[Change]:
     Elements of another size than `dtype` have other numbers, and so are other words.
     """
     found: list[tuple[int, Change]] = []
-    instructions = result.program.instructions
     for kind in WRITES:
         table = result.trace.words.of(kind)
         rows = table.rows
         mask = (rows["partition"] == place.partition) & (rows["address"] == place.address)
+        mask &= rows["buffer"] == BUFFERS.index(place.buffer)
         mask &= _is_as_large(rows["type"], place.buffer, dtype)
         chosen = WordTable(rows[mask], table.units)
         for row, value in zip(chosen.rows, chosen.values(), strict=True):
-            target = writes(instructions[row["instruction"]])[0]
-            if target.buffer is not place.buffer:
-                continue
             unit = table.units[row["unit"]]
             cycle = int(row["tick"]) // result.trace.periods[unit]
             found.append((int(row["tick"]), Change(cycle, unit, value)))

@@ -19,6 +19,9 @@ KINDS = ("load", "inject", "read", "write", "psum_write")
 """load: weights read; inject: moving words read; read, write: engines and DMA; psum_write: results
 taken by the result buffer."""
 
+BUFFERS = ("state_buffer", "result_buffer", "dram")
+"""The memories in the order of their numbers in column `buffer`."""
+
 VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = tuple(
     (name, (ELEMENT_TYPES | PACKED_TYPES)[name].dtype)
     for name in (
@@ -29,11 +32,18 @@ VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = tuple(
 """The types in the order of their numbers in column `type`; a new type goes to the end."""
 _CODE = {name: code for code, (name, _) in enumerate(VALUE_TYPES)}
 
+ORDER = ("tick", "kind", "unit", "buffer", "partition", "address", "instruction")
+"""The columns by which rows are sorted."""
+
+HEADER = "cycle,unit,buffer,partition,address,value"
+"""The columns of words, and of events, as CSV."""
+
 ROW = np.dtype(
     [
         ("tick", np.int64),
         ("kind", np.uint8),
         ("unit", np.uint8),
+        ("buffer", np.uint8),
         ("partition", np.int32),
         ("address", np.int64),
         ("instruction", np.int32),
@@ -47,9 +57,11 @@ ROW = np.dtype(
 class Words:
     """Words of one instruction, as 1-D columns of equal length.
 
-    values: in the numpy type of `dtype`; addresses: element indices in the partition.
+    values: in the numpy type of `dtype`; addresses: element indices in the partition. buffer: one
+    of BUFFERS, that they were read from or written to.
     """
 
+    buffer: str
     ticks: npt.NDArray[np.int64]
     partitions: npt.NDArray[Any]
     addresses: npt.NDArray[Any]
@@ -61,6 +73,7 @@ class Words:
         rows = np.empty(self.values.shape, ROW)
         rows["kind"], rows["unit"], rows["instruction"] = KINDS.index(kind), unit, instruction
         rows["tick"], rows["partition"] = self.ticks, self.partitions
+        rows["buffer"] = BUFFERS.index(self.buffer)
         rows["address"] = self.addresses
         rows["type"] = _CODE[self.dtype]
         rows["bits"] = self.values.view(f"u{self.values.dtype.itemsize}")
@@ -76,16 +89,18 @@ class WordTable:
 
     @classmethod
     def join(cls, chunks: list[npt.NDArray[np.void]], units: tuple[str, ...]) -> WordTable:
-        """Return the table of all chunks, sorted by tick, kind, unit, partition, address."""
+        """Return the table of all chunks, sorted by ORDER."""
         rows = np.concatenate(chunks) if chunks else np.empty(0, ROW)
-        order = np.lexsort(
-            [rows[c] for c in ("instruction", "address", "partition", "unit", "kind", "tick")]
-        )
+        order = np.lexsort([rows[column] for column in reversed(ORDER)])
         return cls(rows[order], units)
 
     def of(self, kind: str) -> WordTable:
         """Return only the words of that kind."""
         return WordTable(self.rows[self.rows["kind"] == KINDS.index(kind)], self.units)
+
+    def within(self, buffer: str) -> WordTable:
+        """Return only the words of that buffer, one of BUFFERS."""
+        return WordTable(self.rows[self.rows["buffer"] == BUFFERS.index(buffer)], self.units)
 
     def values(self) -> list[str]:
         """Return the values as shortest decimal text, integers without a point."""
@@ -107,12 +122,13 @@ class WordTable:
         return found
 
     def csv(self, ticks_per_cycle: dict[str, int]) -> Iterator[str]:
-        """Yield CSV lines ``cycle,unit,partition,address,value``; cycles are the unit's own."""
-        yield "cycle,unit,partition,address,value"
+        """Yield CSV lines, HEADER first; cycles are the unit's own."""
+        yield HEADER
         for row, value in zip(self.rows, self.values(), strict=True):
             unit = self.units[row["unit"]]
             cycle = row["tick"] // ticks_per_cycle[unit]
-            yield f"{cycle},{unit},{row['partition']},{row['address']},{value}"
+            buffer = BUFFERS[row["buffer"]]
+            yield f"{cycle},{unit},{buffer},{row['partition']},{row['address']},{value}"
 
 
 def decimal(value: Any) -> str:

@@ -7,7 +7,8 @@ import pytest
 
 from systolic.config import load_run
 from systolic.errors import SystolicError
-from systolic.report.plots.dram import FROM, TO, channel_bars, dram_traffic, wait_bars
+from systolic.report.plots.dram import FROM, TO, channel_bars, dram_traffic, draw_dram, wait_bars
+from systolic.report.plots.look import Look
 from systolic.report.plots.subject import PlotRun
 from systolic.run.execute import run
 from systolic.run.plotted import plotted
@@ -34,6 +35,19 @@ def test_bytes_are_those_of_the_run(name: str) -> None:
         both = sum(float(part.total(way).sum()) for part in parts)
         assert both == pytest.approx(traffic.total(way).sum())
     assert total / cycles <= traffic.limit
+
+
+@pytest.mark.parametrize("name", ["runs/transpose_dram", "networks/digits_mlp"])
+def test_a_lane_is_as_high_as_what_can_be_moved(name: str) -> None:
+    """A bar of a fifth of the rate is a fifth of its lane, however little else there is."""
+    found = plotted(run(load_run(CONFIGS / f"{name}.toml"), values=False))
+    sheet = draw_dram(found, Look("a"))
+    chip = found.chip
+    queue = min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle)
+    every = min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * chip.dma.queues)
+    heights = [axes.get_ylim()[1] for axes in sheet.figure.axes]
+    assert heights[0] == every
+    assert set(heights[1:]) == {queue}
 
 
 def test_bars_are_the_counts_of_the_summary() -> None:

@@ -33,6 +33,18 @@ def test_a_bar_for_each_operation() -> None:
             assert cycles == array["lost"][reason] == max(array["lost"].values())
 
 
+def test_a_line_across_a_bar_is_said_to_be_of_the_operation_alone() -> None:
+    """Some bars end before it: their operands came while the array was at another operation."""
+    summary = run(CONFIGS / "networks" / "bert_block.toml", values=False).summary
+    bars = layer_bars(summary)
+    assert any(0 < bar.cycles < bar.bound_cycles for bar in bars)
+    sheet = draw_layers(PlotSummary(summary, None), Look("a"))
+    (said,) = [t.get_text() for t in sheet.figure.texts if t.get_text().startswith("ideal")]
+    assert said.endswith("Line: the least for the operation alone, nothing fetched before it")
+    lines = sorted(line.get_xdata()[0] for line in sheet.figure.axes[0].lines)
+    assert lines == sorted(bar.bound_cycles for bar in bars if bar.cycles and bar.bound_cycles)
+
+
 def test_without_products_bars_are_the_time_under_way() -> None:
     """So are those of a summary that does not say when the array is at an operation."""
     summary = run(CONFIGS / "networks" / "digits_mlp.toml", values=False).summary

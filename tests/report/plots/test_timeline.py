@@ -10,10 +10,17 @@ import pytest
 
 from systolic.config import load_run
 from systolic.report.paper.theme import activity_of
+from systolic.report.plots.look import Look
 from systolic.report.plots.sheet import COLUMNS
-from systolic.report.plots.stretches import even_edges
+from systolic.report.plots.stretches import Stretches, even_edges
 from systolic.report.plots.subject import PlotRun
-from systolic.report.plots.timeline import MOST_BARS, UnitLane, UnitTimes
+from systolic.report.plots.timeline import (
+    MOST_BARS,
+    MOST_REASONS,
+    UnitLane,
+    UnitTimes,
+    draw_timeline,
+)
 from systolic.run.execute import run
 from systolic.run.plotted import plotted
 from systolic.shipped import CONFIGS
@@ -135,8 +142,54 @@ def test_too_many_instructions_are_drawn_as_a_share_of_time() -> None:
     (lane,) = [each for each in data.lanes if each.unit == "activation"]
     (part,) = lane.parts
     assert part.bars is None
-    ticks = (part.some.shares["on"] * np.diff(part.some.edges)).sum()
+    ticks = sum((share * np.diff(part.some.edges)).sum() for share in part.some.shares.values())
     assert ticks == pytest.approx(4 * (MOST_BARS + 1))
+
+
+def test_shares_of_time_are_those_of_the_operations() -> None:
+    """The array of the encoder block has more instructions than bars; each operation is told."""
+    data = whole(plotted(run(CONFIGS / "networks" / "bert_block.toml", values=False)))
+    (array,) = [lane for lane in data.lanes if lane.unit == "pe_array"]
+    (part,) = array.parts
+    layers = data.run.observed.operations
+    assert layers is not None
+    times = [each for each in data.run.trace.times if each.unit == "pe_array"]
+    assert part.bars is None
+    assert set(part.some.shares) == {layers[each.instruction] for each in times}
+    together = np.asarray(sum(part.some.shares.values()))
+    assert together.max() <= 1 + 1e-9
+    on = Stretches.of([(each.start, each.done + data.run.period) for each in times]).merged
+    assert (together * np.diff(part.some.edges)).sum() == pytest.approx(on.ticks)
+    for name, (first, stop) in data.spans.items():
+        columns = np.flatnonzero(part.some.shares.get(name, np.zeros(1)))
+        if columns.size:
+            assert part.some.edges[columns[0] + 1] > first
+            assert part.some.edges[columns[-1]] < stop
+
+
+def test_the_reasons_that_are_told_are_all_cycles(subject: PlotRun) -> None:
+    for lane in whole(subject).lanes:
+        cycles = subject.summary["units"][lane.unit]["total"]
+        assert abs(sum(each for _, each in lane.told_reasons) - cycles) <= 1
+        assert len(lane.told_reasons) <= MOST_REASONS
+
+
+@pytest.mark.parametrize("name", ["digits_mlp", "bert_block"])
+def test_a_name_lies_on_no_bar_of_another_operation(name: str) -> None:
+    data = whole(plotted(run(CONFIGS / "networks" / f"{name}.toml", values=False)))
+    written = [each for each in data.operations if data.has_room(each)]
+    assert len(written) >= 0.9 * len(data.operations)
+    for one in written:
+        for other in data.operations:
+            if other is not one and other.track == one.track:
+                inside = other.on.within(one.words)
+                assert inside.ticks == 0, (one.name, other.name)
+
+
+def test_what_the_parts_of_a_unit_hold_is_said_at_the_foot() -> None:
+    found = plotted(run(CONFIGS / "runs" / "neuroncore_v2_chain.toml", values=False))
+    texts = [text.get_text() for text in draw_timeline(found, Look("a")).figure.texts]
+    assert "Tensor: LoadWeights; TensorMatrix: MatMul" in texts
 
 
 def test_loads_and_multiplies_of_a_chip_with_metrics_are_apart() -> None:

@@ -19,7 +19,6 @@ from support.documents import ROOT
 from support.runs import run_transpose
 from systolic.config import load_run
 from systolic.hw.spec import Chip
-from systolic.report.wavefront.bands import Band, CycleAxis
 from systolic.report.wavefront.moments import (
     Moments,
     _busiest,
@@ -186,14 +185,3 @@ def test_the_busiest_cycle_of_a_multiply_that_waits_long() -> None:
     }
     assert [counts[cycle] for cycle in found] == [max(counts.values())] * 2
     assert found[0] < late[2] <= found[1]
-
-
-@pytest.mark.parametrize(
-    ("first", "stop", "step"), [(0, 20, 1), (3, 20, 4), (5, 5, 1), (0, 21, 3), (0, 7, 50)]
-)
-def test_a_span_is_what_its_cycles_are_one_by_one(first: int, stop: int, step: int) -> None:
-    axis = CycleAxis(2, 18, step)
-    whole, single = (Band("b", 3, axis) for _ in range(2))
-    whole.mark_all_lines("drain", Interval(first, stop))
-    single.mark("drain", np.arange(3)[:, None], np.arange(first, stop)[None, :])
-    np.testing.assert_allclose(whole.layers["drain"], single.layers["drain"])

@@ -63,9 +63,12 @@ LIGHT = Theme(
         "stalled": "#d1300f",
     },
     plain="#c9d3dc",
-    series=("#86bbdd", "#f3c667", "#7fcdb4", "#dfa9c7", "#b592f0", "#f3f2a6"),
+    series=(
+        "#86bbdd", "#f3c667", "#7fcdb4", "#dfa9c7", "#b592f0", "#f3f2a6",
+        "#6c9c48", "#b4789c", "#e8a87c", "#cc9c3c", "#8490c0", "#cccc9c",
+    ),
     on_series="#1d232b",
-)
+)  # fmt: skip
 DARK = Theme(
     paper="#14181d",
     ink="#eef1f4",
@@ -81,7 +84,10 @@ DARK = Theme(
         "stalled": "#ff5a36",
     },
     plain="#424b55",
-    series=("#33698c", "#84600f", "#226b53", "#7d4567", "#6142b5", "#4f4417"),
+    series=(
+        "#33698c", "#84600f", "#226b53", "#7d4567", "#6142b5", "#4f4417",
+        "#54186c", "#183c24", "#6c6c3c", "#7854a8", "#003c90", "#84303c",
+    ),
     on_series="#ffffff",
-)
+)  # fmt: skip
 THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}

@@ -58,11 +58,13 @@ class DramTraffic:
     """Bytes of each column, by queue and direction, and what could be moved in a cycle.
 
     edges: of the columns, in ticks. limit: bytes that all queues can move in a cycle of the array.
+    limit_of_one: bytes that one can.
     """
 
     edges: Edges
     queues: Mapping[str, Mapping[str, Bytes]]
     limit: float
+    limit_of_one: float
 
     def total(self, direction: str) -> Bytes:
         """Return the bytes of all queues."""
@@ -85,6 +87,7 @@ def dram_traffic(run: PlotRun, cycles: Interval) -> DramTraffic:
         edges,
         {unit: {way: _bytes(run, moved, edges, unit, way) for way in (FROM, TO)} for unit in units},
         dram_rate(chip, chip.dma.queues) * clocks,
+        dram_rate(chip, 1) * clocks,
     )
 
 
@@ -161,22 +164,18 @@ def _colour(theme: Theme, way: str) -> str:
 
 
 def _lanes(sheet: Sheet, run: PlotRun, found: DramTraffic, cycles: Interval) -> None:
-    """Draw all queues, up to their limit unless they keep far below it, then each of them."""
+    """Draw all queues, up to what they can move together, then each, up to what it can alone."""
     every = {FROM: found.total(FROM), TO: found.total(TO)}
     widths = np.diff(found.edges) / run.period
     rates = {
         name: {way: moved / widths for way, moved in ways.items()}
         for name, ways in {ALL: every, **found.queues}.items()
     }
-    most = {name: float((ways[FROM] + ways[TO]).max()) for name, ways in rates.items()}
-    together = max(found.limit, most[ALL]) if most[ALL] * 3 > found.limit else most[ALL]
-    alone = max(most[name] for name in found.queues)
     top = HEAD
     for name, ways in rates.items():
-        height, high = (TALL, together) if name == ALL else (LOW, alone)
-        _lane(
-            sheet.axes(top, height), sheet.theme, found, ways, cycles=cycles, high=max(high, 1e-9)
-        )
+        height, limit = (TALL, found.limit) if name == ALL else (LOW, found.limit_of_one)
+        high = max(limit, float((ways[FROM] + ways[TO]).max()))
+        _lane(sheet.axes(top, height), sheet.theme, found, ways, cycles=cycles, high=high)
         moved = round(sum(float((rate * widths).sum()) for rate in ways.values()))
         _words(sheet, name, found, (moved, cycles.count), middle=top + height / 2)
         top += height + GAP
@@ -197,12 +196,11 @@ def _lane(
     both = moved[FROM] + moved[TO]
     axes.set_xlim(*cycles)
     axes.set_ylim(0, high)
-    ground(axes, cycles, 0, min(found.limit, high), theme.faint)
+    ground(axes, cycles, 0, high, theme.faint)
     area(axes, across, np.zeros(len(both)), moved[FROM], _colour(theme, FROM))
     area(axes, across, moved[FROM], both, _colour(theme, TO))
     axes.yaxis.set_visible(True)
-    mark = min(found.limit, high)
-    axes.set_yticks([0, mark], ["0", f"{mark:,.4g}"], fontsize=style.TINY)
+    axes.set_yticks([0, high], ["0", f"{high:,.4g}"], fontsize=style.TINY)
 
 
 def _words(

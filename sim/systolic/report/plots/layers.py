@@ -2,8 +2,9 @@
 
 A bar is the time in which the array is at an operation, so all bars together are the run. Where
 nothing is multiplied, or a summary of version 0.1 does not say it, a bar is the time under way,
-and operations overlap. A tick across a bar is the operation's bound. Everything is in the summary,
-so a summary.json will do.
+and operations overlap. A line across a bar is what the operation needs if it is done alone. In a
+network part of that is done while the array is at another operation, so a bar may end before its
+line. Everything is in the summary, so a summary.json will do.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _said(subject: PlotSummary, left_out: int) -> str:
     sums = "which all bars sum to" if is_divided(summary) else "operations overlap"
     said = (
         f"{summary['chip']}; {plural(summary['cycles'], 'cycle')} in all, {sums}. "
-        "A line across a bar is the bound of the operation alone"
+        "Line: the least for the operation alone, nothing fetched before it"
     )
     return f"{said}; {plural(left_out, 'shorter operation')} left out" if left_out else said
 
@@ -187,5 +188,5 @@ def _note(bar: LayerBar) -> str:
         return f"{bar.op}: {bar.without_bar}"
     note = f"{bar.op}, {number(bar.cycles)}"
     if bar.bound_cycles:
-        note += f", {ratio_text(bar.cycles / bar.bound_cycles)} its bound"
+        note += f", {ratio_text(bar.cycles / bar.bound_cycles)} alone"
     return f"{note}, array {percent(bar.utilisation, 1)}" if bar.utilisation else note

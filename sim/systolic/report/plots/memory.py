@@ -6,7 +6,7 @@ it is how many bytes are alive at a time. Boxes of different partitions lie on t
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from systolic.report.paper import style
+from systolic.report.paper.theme import Theme
+from systolic.report.plots.colours import colours_apart, spans_of
 from systolic.report.plots.look import Look
 from systolic.report.plots.marks import ground
 from systolic.report.plots.sheet import (
@@ -132,12 +134,15 @@ def draw_memory(run: PlotRun, look: Look) -> Sheet:
     window = window_ticks(run, cycles)
     lives = [each for each in run.lives() if each.first < window.stop and each.stop > window.first]
     names = [_name(run, life) for life in lives]
-    colour_of = _colours(run, names, look)
-    legend = [(colour, name) for name, colour in colour_of.items()]
+    colour_of = memory_colours(run, look.theme)
+    legend = [(colour_of[name], name) for name in largest(lives, names)]
     left_out = len(legend) - MOST_SWATCHES
     if left_out > 0:
-        legend = [*legend[:MOST_SWATCHES], (look.theme.paper, f"and {left_out} more")]
-    sheet = Sheet(look, HEAD + FILL + GAP + MAP + FOOT, said_of(run, cycles), legend)
+        legend = [*legend[:MOST_SWATCHES], (look.theme.paper, f"and {left_out} smaller")]
+    said = said_of(run, cycles)
+    if len(colour_of) > len(look.theme.series):
+        said += f"; {len(colour_of)} writers share {len(look.theme.series)} colours"
+    sheet = Sheet(look, HEAD + FILL + GAP + MAP + FOOT, said, legend)
     _fill(sheet, run, lives, cycles)
     _map(sheet, run, memory_boxes(lives, names, window), cycles, colour_of=colour_of)
     return sheet
@@ -152,14 +157,19 @@ def _name(run: PlotRun, life: Life) -> str:
     return run.observed.names[life.writer]
 
 
-def _colours(run: PlotRun, names: Sequence[str], look: Look) -> dict[str, str]:
-    """Return a colour for each name; those of operations are the timeline's."""
-    every = list(dict.fromkeys(run.observed.operations or run.observed.names))
-    shown = set(names)
-    found = {
-        name: look.theme.series_colour(place) for place, name in enumerate(every) if name in shown
-    }
-    return found | ({THERE: look.theme.plain} if THERE in shown else {})
+def memory_colours(run: PlotRun, theme: Theme) -> dict[str, str]:
+    """Return a colour for each writer; where there are enough, not one for two alive together."""
+    spans = spans_of((_name(run, life), life.first, life.stop) for life in run.lives())
+    there = {THERE: theme.plain} if spans.pop(THERE, None) else {}
+    return there | colours_apart(spans, theme)
+
+
+def largest(lives: Sequence[Life], names: Sequence[str]) -> list[str]:
+    """Return the names, those first that hold the most bytes for the longest time."""
+    held = Counter[str]()
+    for life, name in zip(lives, names, strict=True):
+        held[name] += life.size_bytes * (life.stop - life.first)
+    return [name for name, _ in held.most_common()]
 
 
 def _fill(sheet: Sheet, run: PlotRun, lives: Sequence[Life], cycles: Interval) -> None:

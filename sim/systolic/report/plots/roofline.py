@@ -1,8 +1,10 @@
 """The view `roofline`: how near each operation comes to what array and DRAM allow it.
 
 Across is how many multiply-adds an operation does for each byte that it moves from or to DRAM, up
-is how many it does in a cycle. No operation can be above the roof: the slope is DRAM at its full
-rate, the flat part the whole array. Everything is in the summary and the chip.
+is how many it does in a cycle, of those in which the array is at it. The flat part of the roof is
+the whole array, which none exceeds; the slope is DRAM at its full rate. A point may lie above the
+slope, if its bytes move while the array is at another operation. Everything is in the summary and
+the chip.
 """
 
 from __future__ import annotations
@@ -40,12 +42,13 @@ HEIGHT, SCALE = 5.4, 0.75
 ACROSS = WIDTH - 2 * MARGIN - SCALE - NOTES - 0.2
 BESIDE = 0.14
 """From a point to its number, and from one place for it to the next, in inches."""
-MOST_LISTED = 34
+MOST_LISTED, LINE = 72, 0.16
+"""Names in the list at the right, and the height of one in inches."""
 RUN = "whole run"
 
 
 class RoofPoint(NamedTuple):
-    """An operation, or the run: its work, its bytes in DRAM, its cycles of the array."""
+    """An operation, or the run: its work, its bytes in DRAM, the array's cycles at it."""
 
     name: str
     multiply_adds: int
@@ -67,9 +70,11 @@ class RoofPoint(NamedTuple):
 class Roof:
     """What a chip can do in a cycle of its array.
 
-    flats: multiply-adds, and the types of which it does so many, the most first. dram_bytes: that
-    DRAM and all DMA queues move.
+    pes: of the array. flats: multiply-adds, and the types of which it does so many, the most
+    first. dram_bytes: that DRAM and all DMA queues move.
     """
+
+    pes: int
 
     flats: tuple[tuple[float, str], ...]
     dram_bytes: float
@@ -87,7 +92,7 @@ def roof_of(chip: Chip) -> Roof:
     pes = chip.pe_array.rows * chip.pe_array.cols
     flats = tuple((pes / cycles, ", ".join(names)) for cycles, names in sorted(types.items()))
     clocks = chip.period("pe_array") / chip.period("dma")
-    return Roof(flats, dram_rate(chip, chip.dma.queues) * clocks)
+    return Roof(pes, flats, dram_rate(chip, chip.dma.queues) * clocks)
 
 
 def roof_points(summary: Mapping[str, Any]) -> list[RoofPoint]:
@@ -95,11 +100,11 @@ def roof_points(summary: Mapping[str, Any]) -> list[RoofPoint]:
 
     SystolicError if no operation does.
     """
-    operations = summary.get("operations", ())
+    timed = [(each, each.get("array", each)) for each in summary.get("operations", ())]
     points = [
-        RoofPoint(each["name"], each["multiply_adds"], each["dram_bytes"], each["cycles"])
-        for each in operations
-        if each["multiply_adds"] and each["cycles"]
+        RoofPoint(each["name"], each["multiply_adds"], each["dram_bytes"], taken["cycles"])
+        for each, taken in timed  # a summary of version 0.1 has only the time under way
+        if each["multiply_adds"] and taken["cycles"]
     ]
     if not points:
         raise SystolicError(
@@ -115,22 +120,32 @@ def draw_roofline(subject: PlotSummary, look: Look) -> Sheet:
     points = roof_points(subject.summary)
     if subject.chip is None:
         raise SystolicError(f"{subject.summary['run']}: its summary has no tables of the chip")
-    roof = roof_of(subject.chip)
-    sheet = Sheet(look, HEAD + HEIGHT + FOOT, _said(subject, subject.chip, len(points) - 1))
+    roof, listed = roof_of(subject.chip), listed_points(points)
+    height = max(HEIGHT, (len(listed) + 2) * LINE)
+    sheet = Sheet(look, HEAD + height + FOOT, _said(subject, subject.chip, len(points) - 1))
     axes = sheet.axes(HEAD - 0.2, HEIGHT, MARGIN + SCALE, ACROSS)
     low, high = _scales(axes, points, roof)
     _roof(axes, sheet, roof, (low, high))
     places = [_point(axes, sheet, point, high) for point in points]
     _numbers(axes, sheet, places)
-    _list(sheet, points, roof)
+    _list(sheet, points, listed, roof)
     return sheet
+
+
+def listed_points(points: Sequence[RoofPoint]) -> list[int]:
+    """Return the places of the points whose names are listed: all, or the longest, and the run."""
+    *places, run = range(len(points))
+    longest = sorted(places, key=lambda place: -points[place].cycles)[:MOST_LISTED]
+    return [*sorted(longest), run]
 
 
 def _said(subject: PlotSummary, chip: Chip, points: int) -> str:
     summary = subject.summary
     without = len(summary["operations"]) - points
     said = f"{chip_text(chip)}; {plural(summary['cycles'], 'cycle')}"
-    return f"{said}; {plural(without, 'operation')} without multiplications" if without else said
+    if without:
+        said += f"; {plural(without, 'operation')} without multiplications"
+    return said + ". Above the slope: bytes moved while the array was at other operations"
 
 
 def _scales(axes: Axes, points: Sequence[RoofPoint], roof: Roof) -> tuple[float, float]:
@@ -148,7 +163,7 @@ def _scales(axes: Axes, points: Sequence[RoofPoint], roof: Roof) -> tuple[float,
         xlim=(low, high),
         ylim=(10 ** math.floor(math.log10(slowest)), roof.flats[0][0] * 3),
         xlabel="multiply-adds for each byte from or to DRAM",
-        ylabel="multiply-adds in a cycle of the array",
+        ylabel="multiply-adds in a cycle, while the array is at it",
     )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_visible(True)
@@ -229,6 +244,7 @@ def _numbers(axes: Axes, sheet: Sheet, points: Sequence[tuple[float, float]]) ->
             points[place - 1],
             xytext=((free - x) * 72, 0),
             zorder=5,
+            bbox={"facecolor": sheet.theme.paper, "linewidth": 0, "pad": 0.6},
             textcoords="offset points",
             ha="center",
             va="center_baseline",
@@ -241,18 +257,22 @@ def _lie_on(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return abs(one[0] - other[0]) < BESIDE * 0.9 and abs(one[1] - other[1]) < BESIDE * 0.6
 
 
-def _list(sheet: Sheet, points: Sequence[RoofPoint], roof: Roof) -> None:
-    """Write number, name, and share of the roof of each point, at the right."""
+def _list(sheet: Sheet, points: Sequence[RoofPoint], listed: Sequence[int], roof: Roof) -> None:
+    """Write number, name, and share of the array of each point that is listed, at the right."""
     left, top = WIDTH - MARGIN - NOTES, HEAD - 0.2
-    sheet.text(left, top, "of what the roof allows", fontsize=style.SMALL, color=sheet.theme.muted)
-    shown = [*list(enumerate(points, 1))[:-1][:MOST_LISTED], (len(points), points[-1])]
-    for line, (place, point) in enumerate(shown, 1):
-        share = percent(point.rate, roof.at(point.intensity))
-        mark = "\N{WHITE DIAMOND}" if point.name == RUN else str(place)
+    sheet.text(left, top, "share of the array", fontsize=style.SMALL, color=sheet.theme.muted)
+    left_out = len(points) - len(listed)
+    if left_out:
+        y = top + 0.06 + (len(listed) + 1) * LINE
+        sheet.text(left + 0.85, y, f"and {left_out} shorter", fontsize=style.SMALL)
+    for line, place in enumerate(listed, 1):
+        point = points[place]
+        share = percent(point.rate / roof.pes, 1)
+        mark = "\N{WHITE DIAMOND}" if place == len(points) - 1 else str(place + 1)
         name = point.name
         if len(name) > LONGEST_NAME:
             name = name[: LONGEST_NAME - 3] + "..."
-        y = top + 0.06 + line * 0.16
+        y = top + 0.06 + line * LINE
         sheet.text(left + 0.15, y, mark, fontsize=style.SMALL, ha="center")
         sheet.text(left + 0.75, y, share, fontsize=style.SMALL, ha="right")
         sheet.text(left + 0.85, y, name, fontsize=style.SMALL)

@@ -28,12 +28,18 @@ class Touch(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """The PEs that a multiply keeps busy, for how many vectors, and cycles of each vector."""
+    """The PEs that a multiply keeps busy, for how many vectors, and cycles of each vector.
+
+    needed: multiply-adds of it that the work needs; None if the work is a program, which does not
+    say it. is_turn: it multiplies by the identity, which turns a matrix and is needed by none.
+    """
 
     instruction: int
     pes: int
     vectors: int
     vector_cycles: int
+    needed: float | None = None
+    is_turn: bool = False
 
 
 class Life(NamedTuple):

@@ -25,7 +25,7 @@ from systolic.report.plots.wavefront import draw_wavefront
 from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
 Given = Literal["summary", "run", "shape"]
-PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor"]
+PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor", "input"]
 
 
 class Saved(Protocol):
@@ -58,7 +58,7 @@ class Plot:
 PLOTS: dict[str, Plot] = {
     "wavefront": Plot(
         draw_wavefront, "how a wave of multiplications crosses the array", "run",
-        ("cycles", "by", "colour", "animate"), WAVEFRONT.records,
+        ("cycles", "by", "colour", "animate", "input"), WAVEFRONT.records,
     ),
     "timeline": Plot(
         draw_timeline, "what every unit did when, and what held it back", "run",
@@ -66,7 +66,8 @@ PLOTS: dict[str, Plot] = {
     ),
     "layers": Plot(draw_layers, "operations as bars, by what bounds them", "summary"),
     "utilisation": Plot(
-        draw_utilisation, "shares of PEs and units that were busy, over time", "run", ("cycles",)
+        draw_utilisation, "what of the array the work needs, and busy units, over time", "run",
+        ("cycles",),
     ),
     "roofline": Plot(draw_roofline, "operations below what array and DRAM allow", "summary"),
     "memory": Plot(

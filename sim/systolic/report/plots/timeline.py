@@ -11,7 +11,7 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from systolic.report.paper import style
 from systolic.report.paper.theme import ACTIVITIES, Activity, activity_of
+from systolic.report.plots.colours import colours_apart, spans_of
 from systolic.report.plots.look import Look
 from systolic.report.plots.marks import WORD_MARGIN, boxes, ground, marks, stacked, words
 from systolic.report.plots.sheet import (
@@ -41,15 +42,16 @@ from systolic.spans import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STRIP, LANE, TRACK, GAP = 0.06, 0.2, 0.13, 0.13
-"""Heights in inches: of the strip of refused ports, of labels, of a track of instructions."""
+STRIP, LANE, TRACK, GAP, REASON = 0.06, 0.2, 0.13, 0.13, 0.135
+"""Heights in inches: of the strip of refused ports, of labels, of a track of instructions, between
+lanes, and of a line that names a reason."""
 BAND = 0.16
 """The height of a track of operations, in inches."""
-MOST_TRACKS, MOST_OPERATION_TRACKS = 3, 8
+MOST_TRACKS, MOST_OPERATION_TRACKS = 3, 16
 MOST_BARS = 1200
 """If a lane has more instructions, it shows the share of time in which one of them was on."""
 MOST_ARROWS = 1000
-MOST_REASONS = 3
+MOST_REASONS = 4
 
 
 class Bar(NamedTuple):
@@ -65,14 +67,15 @@ class Bar(NamedTuple):
 class InstructionTracks:
     """Instructions of a unit below its labels; `name` is said where they have a name of their own.
 
-    bars: None if there are too many, and then `some`, shares of columns in which an instruction was
-    on, stands for them.
+    bars: None if there are too many, and then `some` stands for them: shares of columns in which
+    an instruction was on, divided among operations ("" of a program) by how long each was on.
+    kinds: the names of its instructions.
     """
 
     name: str
     bars: Sequence[Bar] | None
     some: Coverage
-    instructions: int
+    kinds: Sequence[str]
 
     @property
     def tracks(self) -> int:
@@ -104,7 +107,19 @@ class UnitLane:
     @property
     def height(self) -> float:
         """Return the height in inches."""
-        return STRIP + LANE + self.tracks * TRACK + GAP
+        told = len(self.told_reasons) * REASON
+        return max(STRIP + LANE + self.tracks * TRACK, told) + GAP
+
+    @property
+    def told_reasons(self) -> list[tuple[str, int]]:
+        """Return the reasons that are told beside the lane, idle among them: they are all cycles.
+
+        If there are too many, the last line sums those that are left.
+        """
+        if len(self.reasons) <= MOST_REASONS:
+            return list(self.reasons)
+        shown, others = self.reasons[: MOST_REASONS - 1], self.reasons[MOST_REASONS - 1 :]
+        return [*shown, (f"{len(others)} others", sum(cycles for _, cycles in others))]
 
 
 class OperationBar(NamedTuple):
@@ -144,6 +159,15 @@ class UnitTimes:
         return [unit for unit in self.run.trace.labels if unit not in shown]
 
     @cached_property
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """Return the ticks from the first start to the last end of each operation of the run."""
+        layers = self.run.observed.operations
+        return spans_of(
+            (layers[each.instruction], each.start, each.done + self.run.trace.periods[each.unit])
+            for each in (self.run.trace.times if layers else ())
+        )
+
+    @cached_property
     def operations(self) -> list[OperationBar]:
         """Return when an instruction of each operation was on, in the order of first starts."""
         layers, found = self.run.observed.operations, defaultdict[str, list[tuple[int, int]]](list)
@@ -165,6 +189,18 @@ class UnitTimes:
             name, on, words = shown[bar.instruction]
             bars.append(OperationBar(name, bar.track, on, words))
         return bars
+
+    def has_room(self, one: OperationBar) -> bool:
+        """Return whether the name of an operation lies on no bar and no name of another."""
+        before = True
+        for other in self.operations:
+            if other is one:
+                before = False
+            elif other.track == one.track:
+                bar = Interval(int(other.on.firsts[0]), int(other.on.stops[-1]))
+                if bar.meets(one.words) or (before and other.words.meets(one.words)):
+                    return False
+        return True
 
     def _words(self, name: str, on: Stretches) -> Interval:
         """Return the ticks over which the name of an operation is written."""
@@ -225,13 +261,33 @@ class UnitTimes:
             yield name, [each for each in times if observed.part_of(unit, each[2]) == name]
 
     def _part(self, name: str, times: Sequence[tuple[int, int, int]]) -> InstructionTracks:
-        alive = Stretches.of([(first, stop) for first, stop, _ in times]).merged
+        names = self.run.observed.names
         return InstructionTracks(
             name=name,
             bars=list(_on_tracks(times)) if len(times) <= MOST_BARS else None,
-            some=coverage({"on": alive}, self.window, COLUMNS),
-            instructions=len(times),
+            some=self._shares(times),
+            kinds=list(dict.fromkeys(names[each] for _, _, each in times)),
         )
+
+    def _shares(self, times: Sequence[tuple[int, int, int]]) -> Coverage:
+        """Return shares of columns in which an instruction was on, divided among operations."""
+        layers, by_layer = (
+            self.run.observed.operations,
+            defaultdict[str, list[tuple[int, int]]](list),
+        )
+        for first, stop, instruction in times:
+            by_layer[layers[instruction] if layers else ""].append((first, stop))
+        found = coverage(
+            {layer: Stretches.of(pairs).merged for layer, pairs in by_layer.items()},
+            self.window,
+            COLUMNS,
+        )
+        on = Stretches.of([(first, stop) for first, stop, _ in times]).merged
+        some = on.per_column(found.edges) / np.diff(found.edges)
+        together = np.asarray(sum(found.shares.values(), np.zeros(len(some))))
+        scale = np.divide(some, together, out=np.zeros(len(some)), where=together > 0)
+        shares = {layer: share * scale for layer, share in found.shares.items()}
+        return replace(found, shares=shares)
 
 
 def _on_tracks(times: Sequence[tuple[int, int, int]], most: int = MOST_TRACKS) -> Iterator[Bar]:
@@ -261,8 +317,7 @@ class _Picture:
         self.data, self.look, self.theme = data, look, look.theme
         self.period = data.run.period
         self.inches_per_cycle = MIDDLE / data.cycles.count
-        names = dict.fromkeys(data.run.observed.operations or ())
-        self.colour_of = {name: self.theme.series_colour(i) for i, name in enumerate(names)}
+        self.colour_of = colours_apart(data.spans, self.theme)
         self.middles: dict[str, float] = {}
 
     def drawn(self) -> Sheet:
@@ -271,7 +326,8 @@ class _Picture:
         tracks = 1 + max((each.track for each in data.operations), default=-1)
         band = tracks * BAND + GAP * bool(tracks)
         height = band + sum(lane.height for lane in data.lanes)
-        idle = 0.25 if data.idle else 0.0
+        notes = self._notes()
+        idle = 0.25 * len(notes)
         sheet = Sheet(self.look, HEAD + height + idle + FOOT, self._said(), self._legend())
         axes = sheet.axes(HEAD, height)
         axes.set_ylim(height, 0)
@@ -283,11 +339,10 @@ class _Picture:
             top += lane.height
         if self.look.arrows:
             self._arrows(axes, sheet)
-        if data.idle:
-            text = f"idle: {_name_list(data.idle)}"
+        for place, text in enumerate(notes):
             sheet.text(
                 MARGIN,
-                HEAD + height + idle + 0.3,
+                HEAD + height + 0.55 + 0.25 * place,
                 text,
                 fontsize=style.SMALL,
                 color=self.theme.muted,
@@ -296,10 +351,20 @@ class _Picture:
 
     def _said(self) -> str:
         said = said_of(self.data.run, self.data.cycles)
+        if len(self.colour_of) > len(self.theme.series):
+            said += f"; {len(self.colour_of)} operations share {len(self.theme.series)} colours"
         if all(lane.labels.is_exact for lane in self.data.lanes):
             return said
         cycles = self.data.cycles.count / COLUMNS
         return f"{said}; a column stands for {cycles:,.1f} cycles, heights are shares of them"
+
+    def _notes(self) -> list[str]:
+        """Return lines for the foot: units without a lane, and what parts of a unit hold."""
+        data = self.data
+        parts = [part for lane in data.lanes for part in lane.parts if part.name and part.kinds]
+        told = [f"{part.name}: {', '.join(part.kinds)}" for part in parts]
+        idle = [f"idle: {_name_list(data.idle)}"] if data.idle else []
+        return [*idle, *(["; ".join(told)] if told else [])]
 
     def _legend(self) -> list[tuple[str, str]]:
         seen = {activity_of(label) for lane in self.data.lanes for label, _ in lane.reasons}
@@ -313,16 +378,17 @@ class _Picture:
         ]
 
     def _operations(self, axes: Axes) -> None:
-        """Draw the band: each operation on a track, its name where it begins and has room."""
-        written: dict[int, int] = {}
+        """Draw the band: each operation on a track, its name where it begins and has room.
+
+        On the last track operations may lie on each other: there a name is on no bar of another.
+        """
         for each in self.data.operations:
             top = each.track * BAND
             y = top, top + BAND - 0.025
             colour = self.colour_of[each.name]
             marks(axes, each.on, self.period, self.data.window, y, colour=colour)
-            if each.words.first < written.get(each.track, 0):
+            if not self.data.has_room(each):
                 continue
-            written[each.track] = each.words.stop
             axes.text(
                 each.words.first / self.period + WORD_MARGIN / self.inches_per_cycle,
                 sum(y) / 2,
@@ -358,12 +424,13 @@ class _Picture:
                 )
             below += part.tracks * TRACK
         self.middles[lane.unit] = y + LANE + lane.tracks * TRACK / 2
-        self._names(sheet, lane, HEAD + y + LANE / 2)
+        self._names(sheet, lane, HEAD + top)
 
     def _instructions(self, axes: Axes, lane: InstructionTracks, top: float) -> None:
         plain = self.theme.plain
         if lane.bars is None:
-            stacked(axes, lane.some, self.period, (top + TRACK, top + 0.02), {"on": plain})
+            colours = {layer: self.colour_of.get(layer, plain) for layer in lane.some.shares}
+            stacked(axes, lane.some, self.period, (top + TRACK, top + 0.02), colours)
             return
         layers, names = self.data.run.observed.operations, self.data.run.observed.names
         kinds = [layers[bar.instruction] if layers else "" for bar in lane.bars]
@@ -391,16 +458,16 @@ class _Picture:
             middle = top + track * TRACK + 0.01 + TRACK / 2
             words(axes, texts, middle, self.inches_per_cycle, self.theme.on_series)
 
-    def _names(self, sheet: Sheet, lane: UnitLane, middle: float) -> None:
+    def _names(self, sheet: Sheet, lane: UnitLane, top: float) -> None:
         left = MARGIN + NAMES
+        middle = top + STRIP + LANE / 2
         sheet.text(left - 0.12, middle, lane.unit, ha="right", va="center_baseline")
         total = sum(cycles for _, cycles in lane.reasons)
-        kept = [each for each in lane.reasons if each[0] != "idle"][:MOST_REASONS]
-        for place, (label, cycles) in enumerate(kept):
+        for place, (label, cycles) in enumerate(lane.told_reasons):
             stalled = label.startswith("stalled")
             sheet.text(
                 left + MIDDLE + 0.12,
-                middle + place * 0.135,
+                top + (place + 0.75) * REASON,
                 f"{percent(cycles, total)}  {label}",
                 fontsize=style.TINY + 0.5,
                 va="center_baseline",

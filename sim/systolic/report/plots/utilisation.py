@@ -1,12 +1,15 @@
-"""The view `utilisation`: which share of the PEs, and of every unit's cycles, was busy, over time.
+"""The view `utilisation`: the share of the array that the work needs, and busy units, over time.
 
 A PE is busy while a vector of a multiply that uses it passes; all vectors of a multiply count as
-evenly spread between its first injection and its last. A unit is busy in cycles labelled
-"streaming". Areas are true: the area of the first panel is the utilisation of the run.
+evenly spread between its first injection and its last. The first panel tells three things apart:
+the multiply-adds that the work needs, whose area is the utilisation of the run; transposes; and the
+rest, such as cells without a weight of the work, and further cycles of a vector. Of a program by
+hand nobody says what it needs, so there all is busy. A unit is busy in cycles labelled "streaming".
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +32,7 @@ from systolic.report.plots.sheet import (
     window_ticks,
 )
 from systolic.report.plots.stretches import Edges, Stretches, even_edges
-from systolic.report.plots.subject import PlotRun
+from systolic.report.plots.subject import Multiply, PlotRun
 from systolic.report.summary.wording import percent
 from systolic.spans import Interval
 
@@ -41,16 +44,26 @@ COLUMNS = 260
 TALL, LOW, GAP = 1.2, 0.42, 0.16
 BUSY = "streaming"
 PES = "PEs"
+PE_KINDS = {
+    "needed": "needed: the utilisation",
+    "transposes": "transposes",
+    "rest": "busy besides",
+    "busy": "of all PEs, multiplying",
+}
+"""What busy PEs do, and the words for it beside the panel."""
 
 BusyShares = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Utilisation:
-    """Shares of columns, 0 to 1: of all PEs, and of the cycles of each unit that was ever busy."""
+    """Shares of columns, 0 to 1: of all PEs, and of the cycles of each unit that was ever busy.
+
+    pes: by what they do, one of PE_KINDS.
+    """
 
     edges: Edges
-    pes: BusyShares
+    pes: dict[str, BusyShares]
     units: dict[str, BusyShares]
 
     def mean(self, shares: BusyShares) -> float:
@@ -66,7 +79,7 @@ def utilisation(run: PlotRun, cycles: Interval) -> Utilisation:
     units = {unit: _streaming(run, unit).per_column(edges) / widths for unit in run.trace.labels}
     return Utilisation(
         edges,
-        _pes(run, edges) / widths,
+        {kind: shares / widths for kind, shares in _pes(run, edges).items()},
         {unit: shares for unit, shares in units.items() if shares.any()},
     )
 
@@ -80,20 +93,34 @@ def _streaming(run: PlotRun, unit: str) -> Stretches:
     )
 
 
-def _pes(run: PlotRun, edges: Edges) -> BusyShares:
-    """Return, for each column, its ticks times the share of the PEs that were busy in them."""
+def _pes(run: PlotRun, edges: Edges) -> dict[str, BusyShares]:
+    """Return, for each column, its ticks times the share of the PEs that were busy, by kind."""
     times = {each.instruction: each for each in run.trace.times}
     array = run.chip.pe_array
     rows = []
     for each in run.multiplies():
         first = times[each.instruction].first
         stop = times[each.instruction].last + each.vector_cycles * run.period
-        share = each.pes / (array.rows * array.cols)
-        busy = each.vectors * each.vector_cycles * run.period / (stop - first)
-        rows.append((first, stop, share * busy))
+        cycles = array.rows * array.cols * (stop - first) / run.period
+        rows.append((first, stop, [part / cycles for part in _parts(each)]))
     rows.sort()
     firsts, stops = (np.array([row[side] for row in rows], np.int64) for side in (0, 1))
-    return Stretches(firsts, stops).weighed(edges, np.array([row[2] for row in rows]))
+    when = Stretches(firsts, stops)
+    found = {
+        kind: when.weighed(edges, np.array([row[2][place] for row in rows]))
+        for place, kind in enumerate(PE_KINDS)
+    }
+    return {kind: shares for kind, shares in found.items() if shares.any()}
+
+
+def _parts(each: Multiply) -> tuple[float, float, float, float]:
+    """Return the PEs times cycles that a multiply takes, by PE_KINDS."""
+    busy = each.pes * each.vectors * each.vector_cycles
+    if each.needed is None:
+        return 0, 0, 0, busy
+    if each.is_turn:
+        return 0, busy, 0, 0
+    return each.needed, 0, max(busy - each.needed, 0), 0
 
 
 def draw_utilisation(run: PlotRun, look: Look) -> Sheet:
@@ -102,22 +129,41 @@ def draw_utilisation(run: PlotRun, look: Look) -> Sheet:
     found = utilisation(run, cycles)
     heights = [TALL, *(LOW for _ in found.units)]
     below = sum(heights) + GAP * len(found.units)
-    per_column = f"{cycles.count / len(found.pes):,.1f}".removesuffix(".0")
+    columns = len(found.edges) - 1
+    per_column = f"{cycles.count / columns:,.1f}".removesuffix(".0")
     said = f"{said_of(run, cycles)}; a column is {per_column} of them"
     sheet = Sheet(look, HEAD - 0.35 + below + FOOT, said)
     top = HEAD - 0.35
-    for place, (name, shares) in enumerate({PES: found.pes, **found.units}.items()):
+    colours = _pe_colours(look.theme)
+    panels = {PES: found.pes, **{unit: {BUSY: each} for unit, each in found.units.items()}}
+    for place, (name, shares) in enumerate(panels.items()):
         axes = sheet.axes(top, heights[place])
-        colour = look.theme.activities["loading" if name == PES else "streaming"]
-        _panel(axes, run, found, shares, theme=look.theme, colour=colour)
-        _words(sheet, name, found.mean(shares), top + heights[place] / 2)
+        _panel(axes, run, found, shares, theme=look.theme, colours=colours)
+        _words(sheet, name, found, shares, top=top, height=heights[place])
         top += heights[place] + GAP
     cycle_scale(axes, run, cycles)
     return sheet
 
 
+def _pe_colours(theme: Theme) -> dict[str, str]:
+    activities = theme.activities
+    return {
+        "needed": activities["loading"],
+        "transposes": theme.series_colour(3),
+        "rest": activities["waiting"],
+        "busy": activities["loading"],
+        BUSY: activities["streaming"],
+    }
+
+
 def _panel(
-    axes: Axes, run: PlotRun, found: Utilisation, shares: BusyShares, *, theme: Theme, colour: str
+    axes: Axes,
+    run: PlotRun,
+    found: Utilisation,
+    shares: Mapping[str, BusyShares],
+    *,
+    theme: Theme,
+    colours: Mapping[str, str],
 ) -> None:
     edges = found.edges / run.period
     cycles = Interval(int(edges[0]), int(edges[-1]))
@@ -126,18 +172,34 @@ def _panel(
     axes.yaxis.set_visible(True)
     axes.set_yticks([0, 0.5, 1], ["0 %", "", "100 %"], fontsize=style.TINY)
     ground(axes, cycles, 0, 1, theme.faint)
-    area(axes, edges, np.zeros(len(shares)), shares, colour)
+    below = np.zeros(len(edges) - 1)
+    for kind, each in shares.items():
+        area(axes, edges, below, below + each, colours[kind])
+        below = below + each
 
 
-def _words(sheet: Sheet, name: str, mean: float, middle: float) -> None:
-    left = MARGIN + NAMES
+def _words(
+    sheet: Sheet,
+    name: str,
+    found: Utilisation,
+    shares: Mapping[str, BusyShares],
+    *,
+    top: float,
+    height: float,
+) -> None:
+    left, middle = MARGIN + NAMES, top + height / 2
     sheet.text(left - 0.52, middle, name, ha="right", va="center_baseline")
-    what = "of all PEs, multiplying" if name == PES else BUSY
-    sheet.text(
-        left + MIDDLE + 0.12,
-        middle,
-        f"{percent(mean, 1)}  {what}",
-        fontsize=style.TINY + 0.5,
-        va="center_baseline",
-        color=sheet.theme.muted,
-    )
+    colours = _pe_colours(sheet.theme)
+    for place, (kind, each) in enumerate(shares.items()):
+        y = middle + (place - (len(shares) - 1) / 2) * 0.2
+        words = f"{percent(found.mean(each), 1)}  {PE_KINDS.get(kind, kind)}"
+        if name == PES:
+            sheet.swatches([(colours[kind], "")], left + MIDDLE + 0.12, y)
+        sheet.text(
+            left + MIDDLE + (0.32 if name == PES else 0.12),
+            y,
+            words,
+            fontsize=style.TINY + 0.5,
+            va="center_baseline",
+            color=sheet.theme.muted,
+        )

@@ -26,6 +26,7 @@ from systolic.report.summary.layers import (
 )
 from systolic.report.summary.metrics import metric_lines
 from systolic.report.summary.transfers import bursts_text, channels_text, runs_text, waits_text
+from systolic.report.summary.transposed import transposed_texts
 from systolic.report.summary.values import values_text
 from systolic.report.summary.wording import number, percent, plural, time_text
 
@@ -35,6 +36,8 @@ UNLIMITED = 1 << 16
 MOST_ARRAYS = 8
 """So many inputs or outputs are listed one by one; a network's weights would fill the screen."""
 FIRST_ARRAYS = 4
+MOST_REASONS = 4
+"""So many reasons of lost cycles are named."""
 BUSY = "streaming"
 UNCHECKED = (
     "skipped: a race may end otherwise on another chip or engine; systolic lint lists what it finds"
@@ -81,6 +84,10 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
     if not has_layers(summary):
         for operation in summary.get("operations", ()):
             table.add_row(Text(operation["name"]), Text(operation_text(operation)))
+            if lost := lost_text(operation):
+                table.add_row("lost", Text(lost))
+    for row, text in enumerate(transposed_texts(summary)):
+        table.add_row("" if row else "transposed", Text(text))
     if "blocks" in summary:
         blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
         table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
@@ -191,6 +198,19 @@ def operation_text(operation: Mapping[str, Any]) -> str:
     if cycles < bound["cycles"]:
         return f"{text}; alone it needs {best}"
     return f"{text}, {percent(cycles - bound['cycles'], bound['cycles'])} above the {best} it needs"
+
+
+def lost_text(operation: Mapping[str, Any]) -> str:
+    """Return what the array's cycles are lost to that an operation's multiply-adds do not need."""
+    at_it = operation.get("array") or {}
+    lost = dict(at_it.get("lost", {}))
+    parts = [
+        f"{reason} {number(cycles)} ({percent(cycles, at_it['cycles'])})"
+        for reason, cycles in islice(lost.items(), MOST_REASONS)
+    ]
+    if others := sum(islice(lost.values(), MOST_REASONS, None)):
+        parts.append(f"others {number(others)}")
+    return f"{', '.join(parts)}, of the array's {plural(at_it['cycles'], 'cycle')}" if parts else ""
 
 
 def _layers(summary: Mapping[str, Any], console: Console) -> Padding:

@@ -9,21 +9,21 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from systolic.errors import shortened
 from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
 from systolic.report.summary.wording import time_text
 from systolic.report.sweeps.pairs import PointRow
 
 COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 3, 4.1, 2.6
-LEFT, GAP, TITLE_HEIGHT, CAPTION_HEIGHT, FOOT_HEIGHT = 0.75, 1.3, 0.95, 0.6, 1.05
+LEFT, GAP, TITLE_HEIGHT, CAPTION_HEIGHT, FOOT_HEIGHT = 0.75, 1.6, 0.95, 0.6, 1.05
 COLOURS = (style.HUE["stream"], style.HUE["load"], style.HUE["drain"], style.STALLED, style.MUTED)
 SERIES_KEY = "compile.via"
-TITLE_LETTERS_PER_INCH, NAME_LETTERS, NAME_APART = 7.0, 15, 0.07
+TITLE_LETTERS_PER_INCH, NAME_LETTERS, NAME_APART = 7.0, 20, 0.07
 LOG_FROM = 10
 """Times that differ by more than this factor are drawn on a logarithmic axis."""
 
@@ -43,8 +43,21 @@ def plot_sweeps(
         top = TITLE_HEIGHT + number // columns * pitch
         page.text(left, top, name, fontsize=style.HEADING, fontweight="bold")
         page.text(left, top + 0.22, _wrap(description), fontsize=style.SMALL, color=style.MUTED)
-        _panel(page.axes(left, top + CAPTION_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT), rows)
+        draw_panel(page.axes(left, top + CAPTION_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT), rows)
     page.save(path)
+
+
+def axis_keys(rows: Sequence[PointRow]) -> list[str]:
+    """Return the key on the axis, and the keys that it decides: those of a zip vary with it."""
+    key = axis_key(rows)
+    found = [key]
+    for other in rows[0]["vary"]:
+        pairs = {(str(row["vary"][key]), str(row["vary"][other])) for row in rows}
+        values = {value for value, _ in pairs}
+        varies = len({found for _, found in pairs}) > 1
+        if other != key and varies and len(pairs) == len(values):
+            found.append(other)
+    return found
 
 
 def axis_key(rows: Sequence[PointRow]) -> str:
@@ -56,26 +69,37 @@ def axis_key(rows: Sequence[PointRow]) -> str:
     return next((key for key in varying if key != SERIES_KEY), str(next(iter(rows[0]["vary"]))))
 
 
-def series(rows: Sequence[PointRow], key: str) -> dict[str, list[tuple[str, float]]]:
-    """Return, by the values of all other keys that vary, points (value of `key`, time in ns)."""
-    others = [k for k in rows[0]["vary"] if k != key]
+def series(rows: Sequence[PointRow], keys: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
+    """Return, by the values of all other keys that vary, points (values of `keys`, time in ns)."""
+    others = [k for k in rows[0]["vary"] if k not in keys]
     others = [k for k in others if len({str(row["vary"][k]) for row in rows}) > 1]
     found: dict[str, list[tuple[str, float]]] = {}
     for row in rows:
-        name = ", ".join(f"{k.rsplit('.', 1)[-1]} {row['vary'][k]}" for k in others)
-        found.setdefault(name, []).append((str(row["vary"][key]), row["time_ns"]))
+        name = ", ".join(_short(k, row["vary"][k]) for k in others)
+        value = " / ".join(str(row["vary"][key]) for key in keys)
+        found.setdefault(name, []).append((value, row["time_ns"]))
     return found
 
 
-def _panel(axes: Axes, rows: Sequence[PointRow]) -> None:
-    key = axis_key(rows)
-    lines = series(rows, key)
+def _short(key: str, value: Any) -> str:
+    """Return what a line is called by a key: a word stands for itself, a number needs the key."""
+    return value if isinstance(value, str) else f"{key.rsplit('.', 1)[-1]} {value}"
+
+
+def draw_panel(axes: Axes, rows: Sequence[PointRow]) -> None:
+    """Draw the points of a sweep on axes: a line for each combination of keys off the axis."""
+    keys = axis_keys(rows)
+    lines = series(rows, keys)
     values = list(dict.fromkeys(value for points in lines.values() for value, _ in points))
-    _frame(axes, key, values, [row["time_ns"] for row in rows])
+    _frame(axes, " / ".join(keys), values, [row["time_ns"] for row in rows])
     for number, points in enumerate(lines.values()):
         colour = COLOURS[number] if len(lines) <= len(COLOURS) else style.MUTED
         x = [values.index(value) for value, _ in points]
-        axes.plot(x, [time for _, time in points], "o-", color=colour, lw=1.8, ms=4, clip_on=False)
+        dashes = "solid" if not number else (0, (3, 3 * number))  # so that equal lines are seen
+        axes.plot(
+            x, [time for _, time in points], "o", ls=dashes, color=colour, lw=1.8, clip_on=False,
+            ms=4 + 1.5 * max(len(lines) - 1 - number, 0) if len(lines) <= len(COLOURS) else 4,
+        )  # fmt: skip
     if len(lines) <= len(COLOURS):
         _name_lines(axes, lines, values)
     else:
@@ -100,7 +124,7 @@ def _name_lines(
         place = float(axes.transAxes.inverted().transform(axes.transData.transform((0, time)))[1])
         least = max(place, least)
         axes.annotate(
-            shortened(names[number], NAME_LETTERS),
+            "\n".join(textwrap.wrap(names[number], NAME_LETTERS)[:2]),
             (values.index(value), time),
             (1.015, least),
             textcoords="axes fraction",
@@ -109,7 +133,7 @@ def _name_lines(
             fontsize=style.SMALL,
             annotation_clip=False,
         )
-        least += NAME_APART
+        least += NAME_APART * min(2, 1 + len(names[number]) // NAME_LETTERS)
 
 
 def _frame(axes: Axes, key: str, values: Sequence[str], times: Sequence[float]) -> None:

@@ -16,7 +16,13 @@ import numpy.typing as npt
 from systolic.hw.spec import Chip
 from systolic.report.summary.wording import shorten, value_text
 from systolic.report.wavefront.manner import Colouring
-from systolic.report.wavefront.moments import drains, load_extent, result_delays, result_times
+from systolic.report.wavefront.moments import (
+    drains,
+    load_extent,
+    result_delays,
+    result_reads,
+    result_times,
+)
 from systolic.spans import Interval
 from systolic.trace.records import Trace
 from systolic.trace.words import WordTable
@@ -101,18 +107,6 @@ class Band:
         columns, inside = self.axis.place(cycles)
         counts = np.bincount(columns[inside], minlength=self.axis.columns)
         self._layer(phase)[:lines] += counts / self.axis.step
-
-    def mark_all_lines(self, phase: Phase, cycles: Interval) -> None:
-        """Add all lines, busy in these cycles; the cost follows their columns, not the cycles."""
-        layer = self._layer(phase)
-        first, stop = max(cycles.first, self.axis.first), min(cycles.stop, self.axis.stop)
-        if first >= stop:
-            return
-        step = self.axis.step
-        columns = np.arange((first - self.axis.first) // step, -(-(stop - self.axis.first) // step))
-        begins = self.axis.first + columns * step
-        shared = np.minimum(begins + step, stop) - np.maximum(begins, first)
-        layer[:, columns[0] : columns[-1] + 1] += shared / step
 
     def number(self, phase: Phase, lines: Times, cycles: Times, vectors: Times) -> None:
         """Note the numbers of vectors at (line, cycle) pairs; of a column it is the last."""
@@ -206,20 +200,22 @@ def results_band(
     chip: Chip, trace: Trace, axis: CycleAxis, values: bool, colouring: Colouring = "activity"
 ) -> Band:
     """Return the band of the results written into each partition of the result buffer."""
-    band = Band("results written", trace.grid.shape.cols, axis, RESULT)
     words = trace.words.of("psum_write").rows
+    lines = max(trace.grid.shape.cols, int(words["partition"].max(initial=0)) + 1)
+    band = Band("results written", lines, axis, RESULT)
     first, last = result_delays(chip)
     for place in trace.grid.passes(Interval(axis.first - last, axis.stop - first)):
         one = trace.grid.matmuls[place]
         times = result_times(chip, one)
         phase = stream_phase(place)
-        c = np.broadcast_to(np.arange(one.cols), times.shape).ravel()
+        mine = words[words["instruction"] == one.instruction]
+        first = mine["partition"].min() if len(mine) else 0
+        c = np.broadcast_to(first + np.arange(one.cols), times.shape).ravel()
         band.mark(phase, c, times.ravel())
         if colouring == "vector":
             band.number(phase, c, times.ravel(), np.repeat(np.arange(len(times)), one.cols))
         elif colouring == "value" and one.moving.size:
             band.weigh(phase, c, times.ravel(), trace.grid.results(place).ravel())
-        mine = words[words["instruction"] == one.instruction]
         if values and len(mine):
             _write_words(band, phase, WordTable(mine, trace.words.units), trace)
         elif values and one.moving.size:
@@ -229,31 +225,32 @@ def results_band(
 
 def drain_bands(
     chip: Chip, trace: Trace, axis: CycleAxis, values: bool, colouring: Colouring = "activity"
-) -> tuple[Band, Band]:
-    """Return the bands of the draining engine: reads of results, writes to the state buffer."""
-    period, copies = trace.periods["pe_array"], drains(chip, trace)
-    chosen = np.array([t.instruction for t in copies], np.int64)
-    stored = trace.words.of("write").rows
-    highest = stored["partition"][np.isin(stored["instruction"], chosen)].max(initial=0)
+) -> tuple[Band, ...]:
+    """Return the bands of the draining engine: reads of results, writes to the state buffer.
+
+    A run that recorded no words has none: times alone do not say what was read or stored where.
+    """
+    if not len(trace.words.rows):
+        return ()
+    period = trace.periods["pe_array"]
+    chosen = np.array([t.instruction for t in drains(chip, trace)], np.int64)
+    moved = result_reads(chip, trace), trace.words.of("write").within("state_buffer")
+    read, stored = (
+        WordTable(words.rows[np.isin(words.rows["instruction"], chosen)], words.units)
+        for words in moved
+    )
+    highest = stored.rows["partition"].max(initial=0)
     partitions = min(chip.state_buffer.partitions, max(trace.grid.shape.cols, int(highest) + 1))
     bands = (
         Band("results read", trace.grid.shape.cols, axis, RESULT),
         Band("results stored", partitions, axis, STATE),
     )
-    for band, kind in zip(bands, ("read", "write"), strict=True):
-        words = trace.words.of(kind)
-        mine = words.rows[np.isin(words.rows["instruction"], chosen)]
-        if len(mine):
-            _mark_words(band, "drain", mine, period)
-            if values:
-                _write_words(band, "drain", WordTable(mine, words.units), trace)
-            if colouring == "value":
-                _weigh_words(band, "drain", WordTable(mine, words.units), trace)
-            continue
-        for t in copies:
-            late = t.done - t.last if kind == "write" else 0
-            begin, count = (t.first + late) // period, -(-(t.last - t.first) // period) + 1
-            band.mark_all_lines("drain", Interval(begin, begin + count))
+    for band, words in zip(bands, (read, stored), strict=True):
+        _mark_words(band, "drain", words.rows, period)
+        if values:
+            _write_words(band, "drain", words, trace)
+        if colouring == "value":
+            _weigh_words(band, "drain", words, trace)
     return bands
 
 

@@ -151,7 +151,7 @@ def _draw_heat(frame: Frame, extent: tuple[float, float], band: Band, painter: P
     style.lay(image, np.ones(image.shape[:2], bool), style.FAINT)
     for phase in PHASES:
         if _busy(band, phase).any():
-            style.lay(image, _busy(band, phase), style.HUE[phase], _opacity(band, phase))
+            style.lay(image, _busy(band, phase), painter.hue(phase), _opacity(band, phase))
         colours = painter.plane(band, phase)
         if colours is not None:
             image[...] = np.where(np.isnan(colours), image, colours)

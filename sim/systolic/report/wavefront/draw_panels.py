@@ -143,7 +143,7 @@ def multiplying(panel: Panel) -> tuple[tuple[str, Mask], ...]:
 
 def _grid_cells(page: Page, at: Corner, panel: Panel, size: Measures, painter: Painter) -> None:
     R, C = panel.state.valid.shape
-    side, values = size.grid[0] / C, panel.results.any()
+    side = size.grid[0] / C
     for r in range(R):
         for c in range(C):
             x, y = at[0] + c * side, at[1] + r * side
@@ -151,7 +151,7 @@ def _grid_cells(page: Page, at: Corner, panel: Panel, size: Measures, painter: P
             if panel.waiting[r, c] and panel.state.valid[r, c]:
                 edge = style.HUE["load"] if panel.load[r, c] else style.MID["load"]
                 page.boxes([(x, y + 0.9 * side, side, 0.1 * side)], edge, JOINTS)
-    for r, c in np.argwhere(panel.held).tolist() if values else ():
+    for r, c in np.argwhere(panel.held).tolist() if panel.has_values else ():
         spot = at[0] + (c + 0.5) * side, at[1] + (r + 0.5) * side, side
         _pe_text(page, spot, panel, (r, c), painter)
 
@@ -214,7 +214,7 @@ def _result_cells(page: Page, at: Corner, panel: Panel, size: Measures, painter:
             x, y = at[0] + c * width, at[1] + m * height
             fill = _result_fill(panel, (m, c), painter)
             page.boxes([(x, y, width, height)], fill, JOINTS)
-            if panel.results.size and panel.written[m, c]:
+            if panel.has_values and panel.written[m, c]:
                 middle = x + width / 2, y + height / 2
                 text = value_text(panel.results[m, c], 4)
                 page.text(*middle, text, 17 * width, ink_on(fill), ha="center", va="middle")
@@ -250,7 +250,7 @@ def _grid_heat(page: Page, at: Corner, panel: Panel, size: Measures, painter: Pa
         style.lay(image, mask, style.TINT[phase])
         style.lay(image, mask & (state.sum != 0), style.HUE[phase], sums)
     hatch = np.add.outer(np.arange(len(image)), np.arange(image.shape[1])) % HATCH == 0
-    style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.35)
+    style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.8)
     painted = pe_colours(panel, painter)
     if painted is not None:
         image[...] = np.where(np.isnan(painted), image, painted)

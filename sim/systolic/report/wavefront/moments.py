@@ -16,7 +16,7 @@ from systolic.hw.spec import Chip
 from systolic.spans import Interval
 from systolic.trace.grid import GridHistory, LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes, Trace
-from systolic.trace.words import KINDS
+from systolic.trace.words import WordTable
 
 CycleNumbers = npt.NDArray[np.int64]
 
@@ -26,7 +26,8 @@ class Moments:
     """The story of the first tile: load, stream, results, drain (None where it has none).
 
     The intervals are of cycles: weights read, vectors injected, results written to the result
-    buffer, results read by the draining engine. `done` is the length of the run.
+    buffer, results read by the draining engine, which is known of a run that recorded words.
+    `done` is the length of the run.
     """
 
     load: Interval | None
@@ -85,14 +86,22 @@ def _by_start(times: InstructionTimes) -> tuple[int, int]:
 
 def _readers_of_results(chip: Chip, trace: Trace) -> set[int] | None:
     """Return the instructions that read a place of a result; None if no words were recorded."""
-    rows, units = trace.words.rows, trace.words.units
-    written = rows[rows["kind"] == KINDS.index("psum_write")]
-    engines = [place for place, unit in enumerate(units) if unit in chip.lane_engines]
-    read = rows[(rows["kind"] == KINDS.index("read")) & np.isin(rows["unit"], engines)]
+    written = trace.words.of("psum_write").rows
+    read = result_reads(chip, trace).rows
     if not len(written) or not len(read):
         return None
     hit = np.isin(_places(read), _places(written)) & (read["tick"] > written["tick"].min())
     return set(read["instruction"][hit].tolist())
+
+
+def result_reads(chip: Chip, trace: Trace) -> WordTable:
+    """Return the words that engines read from the result buffer; what else they read is not here.
+
+    An engine also reads biases and second operands, from the state buffer.
+    """
+    words = trace.words.of("read").within("result_buffer")
+    engines = [place for place, unit in enumerate(words.units) if unit in chip.lane_engines]
+    return WordTable(words.rows[np.isin(words.rows["unit"], engines)], words.units)
 
 
 def _places(rows: npt.NDArray[np.void]) -> CycleNumbers:
@@ -115,12 +124,13 @@ def moments(chip: Chip, trace: Trace) -> Moments | None:
     copies = drains(chip, trace)
     copies = copies[: max(1, len(copies) // len(history.matmuls))]
     result = _from_to(results[0, 0], results[-1, -1])
-    last_read = max((t.last for t in copies), default=0)
+    reads = result_reads(chip, trace).rows
+    ticks = reads["tick"][np.isin(reads["instruction"], [t.instruction for t in copies])]
     return Moments(
         load=_from_to(loads[-1].reads[0], loads[-1].reads[-1]) if loads else None,
         stream=stream,
         result=result,
-        drain=_from_to(copies[0].first // period, last_read // period) if copies else None,
+        drain=_from_to(ticks.min() // period, ticks.max() // period) if ticks.size else None,
         tile_done=max([result.stop, *(t.done // period + 1 for t in copies)]),
         done=trace.cycles(),
     )

@@ -49,6 +49,10 @@ class Painter:
         """Return which of a PE's numbers is coloured: of its vector, or of its sum."""
         return np.asarray(vector if self.colouring == "vector" else value, np.float64)
 
+    def hue(self, phase: Phase) -> str:
+        """Return the colour of a phase that has no number. Blue is a negative value, if it has."""
+        return style.MUTED if self.colouring == "value" else style.HUE[phase]
+
     def plane(self, band: Band, phase: Phase) -> Shares | None:
         """Return the colours [lines, columns, 3] of a phase of a band; None if it has none."""
         numbers = band.numbers.get(phase)

@@ -21,9 +21,9 @@ from systolic.report.wavefront.bands import (
 from systolic.report.wavefront.manner import Colouring
 from systolic.report.wavefront.moments import (
     Moments,
-    drains,
     load_extent,
     panel_cycles,
+    result_reads,
     result_times,
 )
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell
@@ -44,6 +44,7 @@ class Panel:
     there, written in this cycle, read by the engine. `results`: their values. double: weights
     wait in shadow registers. vector: [R, C] the number of the vector in each PE, -1 where none.
     state_buffer: what its partitions give and take, of which `column` is this cycle.
+    has_values: operands were kept, so that weights, sums and results are those of the run.
     """
 
     cycle: int
@@ -63,6 +64,7 @@ class Panel:
     vector: npt.NDArray[np.int64]
     state_buffer: tuple[Band, ...]
     column: int
+    has_values: bool
 
     @property
     def weight(self) -> npt.NDArray[np.float64]:
@@ -89,6 +91,7 @@ class Scene:
     results: _FirstResults
     spells: npt.NDArray[Any]
     state_buffer: tuple[Band, ...]
+    has_values: bool
 
     @classmethod
     def of(
@@ -102,7 +105,7 @@ class Scene:
         values = has_values and max(trace.grid.shape.rows, trace.grid.shape.cols) <= MOST_CELLS
         bands = state_bands(chip, trace, axis, values, colouring)
         reach = Interval(cycles.first - int(trace.grid.shape.delay().max()), cycles.stop)
-        return cls(trace, results, dry_spells(trace, reach), bands)
+        return cls(trace, results, dry_spells(trace, reach), bands, has_values)
 
     def panel(self, cycle: int, caption: str = "") -> Panel:
         """Return the panel of a cycle."""
@@ -130,6 +133,7 @@ class Scene:
             vector=vector,
             state_buffer=self.state_buffer,
             column=cycle - self.state_buffer[0].axis.first,
+            has_values=self.has_values,
         )
 
 
@@ -149,7 +153,7 @@ def state_bands(
     return (
         weights_band(trace, axis, values, colouring),
         vectors_band(trace, axis, values, colouring),
-        drain_bands(chip, trace, axis, values, colouring)[1],
+        *drain_bands(chip, trace, axis, values, colouring)[1:],
     )
 
 
@@ -199,9 +203,7 @@ def _read_times(chip: Chip, trace: Trace, written: npt.NDArray[np.int64]) -> npt
     one, period = trace.grid.matmuls[0], trace.periods["pe_array"]
     rows = trace.words.of("psum_write").rows
     rows = rows[rows["instruction"] == one.instruction]
-    copies = [t.instruction for t in drains(chip, trace)]
-    reads = trace.words.of("read").rows
-    reads = reads[np.isin(reads["instruction"], copies)]
+    reads = result_reads(chip, trace).rows
     if len(rows) != written.size or not len(reads):
         return times
     order = np.lexsort([rows["tick"], rows["partition"]])

@@ -205,7 +205,17 @@ def _number_lines(band: Band, trace: Trace, lines: PeLines) -> None:
 
 
 def _weigh_lines(band: Band, trace: Trace, lines: PeLines) -> None:
-    """Note the largest sum of each line. It counts for all phases: there is one of them there."""
+    """Note the largest weight that comes into each line, and the largest sum in it.
+
+    A sum counts for all phases that multiply: there is one of them there.
+    """
+    for load in trace.grid.loads_in(_reaching(trace, band.axis)) if "load" in band.layers else ():
+        K, N = load_extent(trace.grid, load)
+        if load.weights.size:
+            number = trace.grid.shape.read_of(K, N, load.columns)
+            cycles = load.reads[number] + trace.grid.shape.delay()[:K, :N]
+            line = lines.line[:K, :N]
+            band.weigh("load", line.ravel(), cycles.ravel(), load.weights.ravel())
     axis, delay = band.axis, trace.grid.shape.delay()
     shown = Interval(axis.first - int(delay.max()), axis.stop)
     times = trace.grid.injected(shown)[0]

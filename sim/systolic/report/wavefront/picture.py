@@ -7,7 +7,7 @@ the labels of each unit. `moments`, `bands`, `pe_bands` and `panels` extract the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from systolic.errors import SystolicError
@@ -53,7 +53,12 @@ CELLS_NOTE = (
     "and the sum it passes down at its bottom right"
 )
 HEAT_NOTE = "The deeper the colour, the larger the weight (blue, grey) or the sum; pale: still 0"
-SHADOW_NOTES = {True: "blue at its foot", False: "blue hatching"}
+SHADOW_NOTES = {True: "Blue at the foot of a PE", False: "Blue hatching"}
+WINDOW_NOTES = {
+    True: "the first tile and the beginning of the next; --cycles FIRST:STOP shows others",
+    False: "those of its only tile; --cycles FIRST:STOP shows others",
+}
+"""Why these cycles are shown, of a run with several multiplies and of one with one."""
 
 
 def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) -> None:
@@ -93,7 +98,9 @@ def wavefront_page(
     shots = panels(chip, trace, when, manner.colouring)
     size = measure(shots, WIDTH - 2 * MARGIN, diagram.cells)
     page = page_of(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
-    _head(page, title, chip, diagram, any((s.waiting & s.state.valid).any() for s in shots))
+    shadows = any((s.waiting & s.state.valid).any() for s in shots)
+    why = "" if cycles else WINDOW_NOTES[len(trace.grid.matmuls) > 1]
+    _head(page, title, chip, diagram, shadows=shadows, why=why)
     look = PanelStyle(diagram.cells, diagram.painter)
     draw_panels(page, (MARGIN, HEAD), shots, size, look)
     diagram.draw(page, HEAD + size.height + BETWEEN)
@@ -123,22 +130,30 @@ def require_values(trace: Trace, manner: Manner) -> None:
         )
 
 
-def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -> None:
+def _head(page: Page, title: str, chip: Chip, diagram: Diagram, *, shadows: bool, why: str) -> None:
+    """Write title, what is shown, and what the colours mean. why: these cycles are shown."""
     page.text(MARGIN, 0.3, title, style.TITLE, weight="bold")
     array, axis, done = chip.pe_array, diagram.axis, diagram.when.done
     text = f"{chip.name}: {array.rows} x {array.cols} PEs, {number(done)} cycles in all"
     if (axis.first, axis.stop) != (0, done):
         text += f"; shown are cycles {number(axis.first)} to {number(axis.stop - 1)}"
+        text += f", {why}" if why else ""
     page.text(MARGIN, 0.66, text, colour=style.MUTED)
-    note = HEAT_NOTE
-    if diagram.cells:
-        note = CELLS_NOTE if array.cols <= 5 else ""
-    elif diagram.painter.colouring != "activity" or not has_values(diagram.trace):
-        note = ""
-    if shadows:
-        note += f"; {SHADOW_NOTES[diagram.cells]}: the next weight waits" if note else ""
-    page.text(MARGIN, 0.88, note, style.SMALL, style.MUTED)
+    page.text(
+        MARGIN, 0.88, "; ".join(notes_of(array.cols, diagram, shadows)), style.SMALL, style.MUTED
+    )
     draw_legend(page, page.width - MARGIN, diagram.painter)
+
+
+def notes_of(cols: int, diagram: Diagram, shadows: bool) -> Iterator[str]:
+    """Yield what is to be said of the colours and numbers of the grid."""
+    is_activity = diagram.painter.colouring == "activity"
+    if diagram.cells and cols <= 5:
+        yield CELLS_NOTE
+    if not diagram.cells and is_activity and has_values(diagram.trace):
+        yield HEAT_NOTE
+    if shadows and (is_activity or diagram.cells):
+        yield f"{SHADOW_NOTES[diagram.cells]}: the next weight waits"
 
 
 class Diagram:

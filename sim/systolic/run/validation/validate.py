@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 class Judged:
     """A row with its value. deviation: ours less published, in the row's unit.
 
-    missing: the rule that the model does not have, if the row says so.
+    missing: the rule or the schedule that we do not have, if the row says so.
     """
 
     id: str
@@ -32,6 +32,11 @@ class Judged:
     source: str
     reason: str
     missing: str
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the row is outside its tolerance for a reason that the table names."""
+        return not self.ok and bool(self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name."""

@@ -60,7 +60,8 @@ def _default_out(shapes: Sequence[Shape], attributes: CausalMaskAttributes) -> S
 def _exact(arrays: Sequence[Array], out: Shape, attributes: CausalMaskAttributes) -> Array:
     (array,) = arrays
     kept = attributes.kept(*array.shape[-2:])
-    return np.where(kept, array.astype(np.float64), attributes.value)
+    # The value is the number that the type holds for it: -1e30 is rounded before anything is done.
+    return np.where(kept, array.astype(np.float64), _other(out, attributes).astype(np.float64))
 
 
 def _reference(

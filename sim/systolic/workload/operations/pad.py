@@ -62,15 +62,20 @@ def _padded(array: Array, attributes: PadAttributes, value: Array) -> Array:
 def _exact(arrays: Sequence[Array], out: Shape, attributes: PadAttributes) -> Array:
     (array,) = arrays
     wide = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
-    return _padded(wide, attributes, np.asarray(attributes.value).astype(wide.dtype))
+    return _padded(wide, attributes, _value(out, attributes).astype(wide.dtype))
 
 
 def _reference(
     arrays: Sequence[Array], out: Shape, attributes: PadAttributes, rules: Rules
 ) -> Array:
+    return _padded(arrays[0], attributes, _value(out, attributes))
+
+
+def _value(out: Shape, attributes: PadAttributes) -> Array:
+    """Return the value as the type of the result holds it: it is rounded before it is used."""
     value = np.asarray(attributes.value, np.float64)
     single = value.astype(np.int64 if out.dtype.kind in "iu" else np.float32)
-    return _padded(arrays[0], attributes, convert(single, out.dtype))
+    return convert(single, out.dtype)
 
 
 PAD = Row(

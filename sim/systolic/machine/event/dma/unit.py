@@ -209,6 +209,7 @@ class DmaUnit(Unit):
                 ticks=np.repeat(stream.descriptor_ticks(), sizes),
                 partitions=partitions[order],
                 addresses=np.tile(access.offsets(), access.partitions)[order],
+                buffer=access.buffer,
                 dtype=access.dtype,
                 values=values,
             ),

@@ -243,6 +243,7 @@ class EngineUnit(Unit):
                 ticks=when.ravel(),
                 partitions=partitions.ravel(),
                 addresses=addresses.ravel(),
+                buffer=access.buffer,
                 dtype=access.dtype,
                 values=np.ascontiguousarray(moved.values).ravel(),
             ),

@@ -118,6 +118,7 @@ class ArrayRecords:
                 ticks=np.broadcast_to(ticks, shape).ravel(),
                 partitions=np.broadcast_to(partitions, shape).ravel(),
                 addresses=np.broadcast_to(access.offsets(), shape).ravel(),
+                buffer=access.buffer,
                 dtype=access.dtype,
                 values=values.ravel(),
             ),

@@ -368,6 +368,7 @@ class DmaQueue(Unit):
                 ticks=np.full(count, tick, np.int64),
                 partitions=partitions,
                 addresses=addresses,
+                buffer=access.buffer,
                 dtype=access.dtype,
                 values=values,
             ),

@@ -312,6 +312,7 @@ class LaneEngine(Unit):
                 ticks=np.full(len(addresses), tick, np.int64),
                 partitions=np.repeat(np.arange(*access.lanes), columns.shape[-1]),
                 addresses=addresses,
+                buffer=access.buffer,
                 dtype=access.dtype,
                 values=values.reshape(-1),
             ),

@@ -149,6 +149,7 @@ class Notes:
                 ticks=np.full(values.size, cycle * self._period, np.int64),
                 partitions=np.broadcast_to(np.asarray(partitions), values.shape).ravel(),
                 addresses=np.broadcast_to(np.asarray(addresses), values.shape).ravel(),
+                buffer=job.access.buffer,
                 dtype=dtype or job.access.dtype,
                 values=np.ascontiguousarray(values).ravel(),
             ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.isa import MatMul
+from systolic.isa import Buffer, MatMul
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import (
     ACCUMULATES,
@@ -139,6 +139,7 @@ class Results:
                     ticks=np.full(mine.size, tick, np.int64),
                     partitions=self._first + cols[mine],
                     addresses=words[mine],
+                    buffer=Buffer.RESULT,
                     dtype=dtype,
                     values=elements_of(values[mine].view(np.int32), dtype),
                 ),
