@@ -63,6 +63,7 @@ class Matrices:
         self._kept: list[Kept] = []
         self._unplaced: set[str] = set()
         self._at_home: set[str] = set()
+        self._withdrawn: set[str] = set()
         self._dealt = self._find_dealt()
         for name in graph.inputs:
             if graph.tensor(name).home == "dram":
@@ -483,7 +484,12 @@ class Matrices:
         self._nodes.remove(node)
         made = self._matrices[node.output]
         del self._views[made.tensor]
+        self._withdrawn.add(made.tensor)
         return tuple(self._matrices[name] for name in node.inputs), made.axes
+
+    def is_withdrawn(self, tensor: str) -> bool:
+        """Return whether one instruction made a tensor and what took it: nothing shows it."""
+        return tensor in self._withdrawn and not self._views.get(tensor)
 
     def store(self, matrix: Matrix, tensor: str, shape: Shape, axes: Axes, place: str = "") -> None:
         """Write a matrix, which shows `axes` of the tensor, to its place in DRAM."""
@@ -546,6 +552,11 @@ class Matrices:
         """
         whole = carrier(self.chip, dtype) is not None
         return whole or (not at_once and parts_turned(self.chip, dtype) > 0)
+
+    def spreads(self, dtype: str) -> bool:
+        """Return whether a turn of the type spreads infinities and NaN: it multiplies floats."""
+        floats = data_type(dtype).accumulator == "f32" and not parts_turned(self.chip, dtype)
+        return floats and not self.chip.pe_array.turns_by_passing(dtype)
 
     def _is_narrow(self, cols: int, shape: Shape) -> bool:
         """Return whether a tile of so many columns leaves room for tiles of other matrices."""
