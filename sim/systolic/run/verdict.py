@@ -289,22 +289,22 @@ def _as_turned(
     return found
 
 
-Spread = dict[tuple[str, str], Callable[[Array], Array]]
+ReaderTurns = dict[tuple[str, str], Callable[[Array], Array]]
 """An operation and a tensor: what identity products make of its values before they are read."""
 
 
-def _held(spread: Spread, op: str, tensor: str, values: Array) -> Array:
+def _held(spread: ReaderTurns, op: str, tensor: str, values: Array) -> Array:
     """Return a computed tensor as an operation ("": the end of the run) reads it."""
     turn = spread.get((op, tensor))
     return values if turn is None or _turns_whole(values) else turn(values)
 
 
-def _spread_by_turns(compiled: CompiledGraph, chip: Chip) -> Spread:
+def _spread_by_turns(compiled: CompiledGraph, chip: Chip) -> ReaderTurns:
     """Return the tensors made on the way that identity products turn, by who reads them so."""
     graph, layers = compiled.graph, compiled.layers
     made = {op.output: op for op in graph.operations}
     turned: dict[str, tuple[str, Callable[[Array], Array]]] = {}
-    found: Spread = {}
+    found: ReaderTurns = {}
     for number, node in enumerate(layers.nodes):
         sources = [layers.matrix(name) for name in node.inputs]
         read = [each for each in sources if each.holder in turned]
