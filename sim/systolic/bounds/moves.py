@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.moves import copied_bound
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
@@ -37,7 +36,7 @@ def moved_on_chip(graph: Graph, op: Operation, chip: Chip) -> Bound:
         return NOTHING
     elements = source.num_elements()
     staying = elements // max(source.dims[before], source.dims[after])
-    return copied_bound(chip, elements - staying, data_type(source.element_type).size_bytes)
+    return copied_bound(chip, elements - staying, max(1, source.element_bits // 8))
 
 
 def calculated(graph: Graph, op: Operation, chip: Chip) -> Bound:
@@ -47,7 +46,9 @@ def calculated(graph: Graph, op: Operation, chip: Chip) -> Bound:
     shrinks = op.kind in ("reduce", "pool") and source.num_elements() == result.num_elements()
     if op.kind not in CALCULATED or plain or shrinks or packed_bits(result):
         return NOTHING
-    return copied_bound(chip, result.num_elements(), result.element_bits // 8, calculated=True)
+    return copied_bound(
+        chip, result.num_elements(), max(1, result.element_bits // 8), calculated=True
+    )
 
 
 def _axes(op: Operation, rank: int) -> tuple[int, ...] | None:

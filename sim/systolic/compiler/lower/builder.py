@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from systolic.compiler.cost.batches import ALONE, Beside
 from systolic.compiler.cost.dma import load_cost
@@ -33,9 +32,6 @@ from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
-
-if TYPE_CHECKING:
-    from systolic.compiler.lower.rests import Parts
 
 MAKES_ONE = ("convert", "turn", "move", "repeat")
 """Kinds of nodes that do nothing but make a matrix on the chip."""
@@ -82,19 +78,15 @@ class LayerBuilder(Matrices):
         types: Mapping[str, str] | None = None,
         packed: Collection[str] = (),
         whole: Mapping[str, Shape] | None = None,
-        given_ways: Mapping[str, Parts] | None = None,
     ) -> None:
         """Begin with a graph.
 
         dram: places that there are already. types: those that narrow tensors, which the graph has
         as u8, have for the user. packed: tensors that lie on the chip with several elements in a
         byte, so that no lowering may choose how they lie. whole: tensors that are moved as bytes,
-        with their shapes for the user. given_ways: how moves in DRAM go to some outputs,
-        whatever is best.
+        with their shapes for the user.
         """
         super().__init__(graph, chip, options, dram, types=types or {}, packed=packed)
-        self.given_ways: Mapping[str, Parts] = given_ways or {}
-        self.rival_ways: dict[str, Parts] = {}
         self._folds: dict[tuple[str, Axes], str] = {}
         self._again: dict[str, Remake] = {}
         self.batches = Batches(self)
@@ -151,10 +143,6 @@ class LayerBuilder(Matrices):
         found = again.make(axes)
         self._layer = before
         return found
-
-    def note_rival(self, output: str, ways: Parts) -> None:
-        """Note the second best ways of a move in DRAM, which are about as good as the best."""
-        self.rival_ways[output] = ways
 
     def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""

@@ -13,7 +13,6 @@ from dataclasses import replace
 from systolic.compiler.cost.turns import BYTES, HALVES, carrier, parts_turned, placed_as, turned_as
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.covered_rows import CoveredWindow
 from systolic.compiler.ir.diagonal import Diagonal
 from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.homes import Interleaved, as_interleaved
@@ -272,7 +271,7 @@ class Matrices:
         self._nodes.insert(number, Node("gather", layer, (), window.holder, gather=rest))
         self.add(replace(matrix, window=window))
 
-    def within(self, holder: Matrix, window: MatrixWindow | CoveredWindow | FoldedWindow) -> Matrix:
+    def within(self, holder: Matrix, window: MatrixWindow | FoldedWindow) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         dims, axes = window.inner.dims, window.inner.axes
         *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)

@@ -7,8 +7,7 @@ operations is in `systolic.workload.operations.table`, which has the same keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
@@ -40,7 +39,6 @@ from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.pool import lower_pool
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
-from systolic.compiler.lower.rests import Parts
 from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError, perhaps, shortened
@@ -101,22 +99,11 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     check_choices(graph, options)
     carried = carried_graph(expanded(graph), chip)
     check_room(graph, chip)
-    builder = _lowered(carried, chip, options)
-    layers, rivals = with_idle_engines(builder.layers(), chip, options), builder.rival_ways
-    if not rivals or len(graph.operations) > 1:
-        return layers
-    in_parts = any(len(ways.parts) > 1 for ways in rivals.values())
-    rival = _lowered(carried, chip, options, rivals).layers()
-    return replace(layers, rival=rival, rival_in_parts=in_parts)
+    return with_idle_engines(_lowered(carried, chip, options).layers(), chip, options)
 
 
-def _lowered(
-    carried: Carried,
-    chip: Chip,
-    options: Options,
-    given_ways: Mapping[str, Parts] | None = None,
-) -> LayerBuilder:
-    """Return the builder of a graph that is lowered; given_ways: see the builder."""
+def _lowered(carried: Carried, chip: Chip, options: Options) -> LayerBuilder:
+    """Return the builder of a graph that is lowered."""
     graph = carried.graph
     places = reserve_places(carried, chip)
     builder = LayerBuilder(
@@ -127,7 +114,6 @@ def _lowered(
         types=carried.types,
         packed=carried.on_chip,
         whole=carried.whole,
-        given_ways=given_ways,
     )
     prepare_outputs(builder, carried)  # before anything is written over what is there
     unpack_inputs(builder, carried)
