@@ -51,6 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "trace": set(),
     "hw": set(),
     "workload": {"layout"},
+    "bounds": {"workload", "layout", "hw"},
     "isa": {"hw.spec", "hw.datatypes", "hw.functions", "hw.units"},
     "compiler": {"workload", "layout", "hw", "isa"},
     "compiler.ir": {"workload", "layout", "hw", "isa"},
@@ -60,7 +61,6 @@ ALLOWED: dict[str, set[str]] = {
     "compiler.place": PASSES,
     "compiler.schedule": PASSES | {"compiler.place"},
     "compiler.sync": PASSES,
-    "compiler.bounds": PASSES | {"compiler.lower"},
     "machine": {"isa", "hw.spec", "hw.datatypes", "hw.units", "trace"},
     "machine.event": {
         "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",

@@ -7,8 +7,8 @@ import pytest
 
 import systolic
 from support.chips import ideal_chip
+from systolic.bounds import run_bound
 from systolic.compiler import compile_graph
-from systolic.compiler.bounds.run import run_bound
 from systolic.isa import MatMul
 from systolic.isa.lint.lint import lint
 from systolic.run.tensors import graph_images

@@ -118,18 +118,6 @@ class Estimate:
         divided = busiest + max(0, alone) // self.tiles
         return min(divided, self._both_ways() or divided) + 2 * self.latency + self.alone
 
-    def beside(self, moves: int) -> int:
-        """Return about how many ticks the tiles add to those of other moves, if so many overlap.
-
-        While one tile of a move is brought first or stored last, the other moves have tiles to move
-        as well. So what it takes beside the busiest unit counts once for all of them.
-        """
-        stages = self.inwards, self.work, self.outwards
-        busiest = max(*stages, self.bytes_pass, self.channels)
-        hidden = max(0, sum(stages) - busiest) // (self.tiles * moves)
-        latency = 2 * self.latency if self.tiles > 1 else 0
-        return busiest + hidden + latency + self.alone
-
     def _one_by_one(self) -> int:
         """Return about how many ticks two tiles take if all queues move each of them.
 

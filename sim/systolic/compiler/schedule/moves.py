@@ -58,7 +58,6 @@ class MoveMaker:
         self._nodes, self._transfers = layers.nodes, transfers
         self._busy = busy
         self._ports: dict[int, tuple[str, Region]] = {}
-        self._first_parts = Region("first parts")
 
     def move(self, task: Task) -> None:
         """Copy the elements that one tile has of another."""
@@ -89,12 +88,6 @@ class MoveMaker:
                 self._drafts.add(part, (source.region,), (target.region,))
         turns = self._in_turns(rounds, whole) if shared and rounds else [*_turns(whole)]
         reads, writes = [source.region], [target.region]
-        # An engine that has shared the first part would only be in the way of what is left of it.
-        engines = {copy.engine for turn in turns for copy in turn}
-        if change.part == 1 and (len(engines) > 1 or self._first_parts.writers):
-            writes.append(self._first_parts)
-        if change.part == 2:
-            reads.append(self._first_parts)
         for number, turn in enumerate(turns):
             if number and len(rounds) > 1:
                 target.region.end_phase()  # no engine comes to a bank before the other has left it

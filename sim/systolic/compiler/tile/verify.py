@@ -317,7 +317,7 @@ class _Verifier:
         target = self._written[written.matrix][written.number]
         window = target[rows.first : rows.stop, cols.first : cols.stop]
         self._require_fresh(written.matrix, bool(window[here].any()))
-        padding = (logical < 0) & (not node.change.in_part)
+        padding = logical < 0
         window[here | padding] = True  # nothing is written to padding
 
     def gather(self, task: Task, node: Node) -> None:
