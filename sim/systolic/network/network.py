@@ -68,9 +68,17 @@ class Network:
             self._routes[pair] = self.router(source, target)
         return self._routes[pair]
 
+    def cut(self, size_bytes: int) -> tuple[int, int, int]:
+        """Return how a message is cut: the bytes of a packet, their count, the bytes of the last.
+
+        Headers are included.
+        """
+        most = min(self.packet_bytes or size_bytes, size_bytes)
+        count = -(-size_bytes // most)
+        last = size_bytes - (count - 1) * most
+        return most + self.header_bytes, count, last + self.header_bytes
+
     def packets(self, size_bytes: int) -> list[int]:
         """Return the bytes of each packet of a message, header included; the last is shorter."""
-        most = self.packet_bytes or size_bytes
-        whole, rest = divmod(size_bytes, most)
-        sizes = [most] * whole + ([rest] if rest else [])
-        return [size + self.header_bytes for size in sizes]
+        whole, count, last = self.cut(size_bytes)
+        return [whole] * (count - 1) + [last]

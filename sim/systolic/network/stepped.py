@@ -106,6 +106,7 @@ class _Stepped:
         self.here: defaultdict[Node, int] = defaultdict(int)
         self.deepest: defaultdict[Node, int] = defaultdict(int)
         self.hops: list[HopTimes] = []
+        self.changed = 0
         self.packet_hops = self.packets = self.sent = self.received = self.last = 0
 
     def run(self) -> Outcome:
@@ -141,6 +142,8 @@ class _Stepped:
     def _see_what_is_due(self, tick: int) -> None:
         """Make flits usable, free slots, and let messages enter, in this order."""
         full = set[int]()
+        if tick in self.flying or tick in self.credits or tick in self.entering:
+            self.changed = tick
         for packet, hop, is_last_flit in self.flying.pop(tick, []):
             if hop == len(packet.route.links):
                 if is_last_flit:
@@ -306,7 +309,8 @@ class _Stepped:
             return False
         return all(
             each.fifo[0].ready != UNKNOWN
-            and max(each.fifo[0].ready, each.readable_from) <= self._last_edge(each.fifo[0], tick)
+            and max(each.fifo[0].ready, each.readable_from, self.changed)
+            <= self._last_edge(each.fifo[0], tick)
             for wire in self.wires
             for each in wire.inputs
             if each.fifo
