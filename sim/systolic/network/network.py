@@ -47,9 +47,11 @@ class Network:
 
     router: returns the route between two nodes, or raises ConfigError. ticks_mhz: None if the
     network has no clock table, and then all links have one clock. shape: of a named topology.
+    hosts: the nodes that are no switches.
     """
 
     nodes: tuple[Node, ...]
+    hosts: tuple[Node, ...]
     links: tuple[Link, ...]
     router: Callable[[Node, Node], Route]
     packet_bytes: int | None = None

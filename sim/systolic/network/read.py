@@ -64,7 +64,7 @@ def network_of(table: NetworkTable) -> Network:
         router = table_router(table.routes, nodes, links)
     else:
         router = shortest_router(nodes, links)
-    return _network(table, nodes, links, router, periods)
+    return _network(table, (nodes, nodes), links, router, periods)
 
 
 class Periods:
@@ -136,18 +136,20 @@ def _named_topology(table: NetworkTable) -> Network:
             f"network: link: channels: a {table.kind} needs {found.channels}, without which its "
             f"routes can deadlock, found {links[0].channels}"
         )
-    return _network(table, found.nodes, links, found.router, periods)
+    return _network(table, (found.nodes, found.hosts), links, found.router, periods)
 
 
 def _network(
     table: NetworkTable,
-    nodes: tuple[Node, ...],
+    nodes: tuple[tuple[Node, ...], tuple[Node, ...]],
     links: tuple[Link, ...],
     router: Router,
     periods: Periods,
 ) -> Network:
+    """Return a network; nodes: all of them, and those that are no switches."""
     return Network(
-        nodes=nodes,
+        nodes=nodes[0],
+        hosts=nodes[1],
         links=links,
         router=router,
         packet_bytes=table.packet_bytes,

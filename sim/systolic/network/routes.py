@@ -12,7 +12,9 @@ from systolic.network.spec import Node, RouteTable
 Router = Callable[[Node, Node], Route]
 
 
-def table_router(routes: Sequence[RouteTable], nodes: Sequence[Node], links: Sequence[Link]) -> Router:
+def table_router(
+    routes: Sequence[RouteTable], nodes: Sequence[Node], links: Sequence[Link]
+) -> Router:
     """Return the router of a table of routes, all of which are checked now."""
     known = {(each.source, each.target): _checked(each, links) for each in routes}
     if len(known) < len(routes):

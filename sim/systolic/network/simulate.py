@@ -80,5 +80,7 @@ def _checked(number: int, message: Sequence[Any]) -> Message:
         raise ConfigError(f"message {number}: from node {source!r} to itself")
     for name, value, least in (("size_bytes", size, 1), ("at_cycle", cycle, 0)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigError(f"message {number}: {name}: needs an integer >= {least}, found {value!r}")
+            raise ConfigError(
+                f"message {number}: {name}: needs an integer >= {least}, found {value!r}"
+            )
     return source, target, size, cycle

@@ -180,7 +180,7 @@ class _Stepped:
         if gate != NO_GATE:
             self.counts[gate] -= 1
             if not self.counts[gate]:
-                for waiting in self.waiting[gate]:
+                for waiting in self.waiting(gate):
                     entry = max(tick + self.traffic.delay_ticks, self.traffic.entry(waiting))
                     self.entering[entry].append(waiting)
 
@@ -192,8 +192,7 @@ class _Stepped:
         self.entries[message] = tick
         self.packets += len(sizes)
         self.wires[route.links[0]].inputs[0].fifo.extend(
-            _Packet(message, number, size, route, tick)
-            for number, size in enumerate(sizes)
+            _Packet(message, number, size, route, tick) for number, size in enumerate(sizes)
         )
 
     def _choice(self, wire: _Wire, tick: int) -> int | None:

@@ -6,9 +6,11 @@ messages that count for it have arrived. In this way a collective is a plain lis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import repeat
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from systolic.network.spec import Node
 
@@ -33,7 +35,6 @@ class Traffic:
     opens: Sequence[int] = ()
     delay_ticks: int = 0
     tail_ticks: int = 0
-    names: Sequence[str] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -42,20 +43,19 @@ class Traffic:
         """Return the earliest tick in which a message enters."""
         return self.entries[message] if self.entries else 0
 
-    def gates(self) -> tuple[list[int], list[list[int]]]:
-        """Return, by gate, how many arrivals it counts, and the messages that wait for it."""
-        most = max((*self.waits, *self.opens), default=NO_GATE) + 1
-        counts, waiting = [0] * most, [list[int]() for _ in repeat(None, most)]
-        for gate in self.opens:
-            if gate != NO_GATE:
-                counts[gate] += 1
-        for message, gate in enumerate(self.waits):
-            if gate != NO_GATE:
-                waiting[gate].append(message)
-        return counts, waiting
+    def gates(self) -> tuple[list[int], Callable[[int], Sequence[int]]]:
+        """Return how many arrivals each gate counts, and what gives the messages that wait for it."""
+        waits, opens = (np.asarray(each, dtype=np.int64) for each in (self.waits, self.opens))
+        count = max(waits.max(initial=NO_GATE), opens.max(initial=NO_GATE)) + 1
+        counts: list[int] = np.bincount(opens[opens != NO_GATE], minlength=count).tolist()
+        order = np.argsort(waits, kind="stable")
+        bounds = array("q", np.searchsorted(waits[order], np.arange(count + 1)).tobytes())
+        messages = array("q", order.astype(np.int64).tobytes())
+        return counts, lambda gate: messages[bounds[gate] : bounds[gate + 1]]
 
     def first(self) -> list[int]:
         """Return the messages that wait for no gate, in order."""
         if not self.waits:
             return list(range(len(self)))
-        return [message for message, gate in enumerate(self.waits) if gate == NO_GATE]
+        found: list[int] = np.flatnonzero(np.asarray(self.waits) == NO_GATE).tolist()
+        return found

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import gcd
+from typing import TypeAlias
 
 from systolic.network.network import Link, Network, Route
 
@@ -39,38 +40,53 @@ class Leg:
     size_bytes: int
 
 
+LAST = -1
+"""Behind the last link of a route."""
+
+Legs: TypeAlias = tuple[Leg, ...]
+"""Of a packet on all links of its route."""
+
+
+def edge(tick: int, period: int) -> int:
+    """Return the first edge of a clock at or after a tick."""
+    return tick if period == 1 else -(-tick // period) * period
+
+
 def leg_builder(network: Network) -> Callable[[Route, int], tuple[Leg, ...]]:
     """Return the function that gives the legs of a packet of a size on a route; it remembers."""
     bases = first_buffers(network)
     links, is_stored = network.links, network.forwarding == "store"
 
     @cache
-    def legs(route: Route, size_bytes: int) -> tuple[Leg, ...]:
-        found = []
-        for hop, (number, channel) in enumerate(zip(route.links, route.channels, strict=True)):
-            link = links[number]
-            flits = link.flits(size_bytes)
-            wait = 0
-            if hop + 1 < len(route.links):
-                after = links[route.links[hop + 1]]
-                wait = after.hop_cycles * after.period
-                wait += flits * link.period if is_stored else lag_ticks(link, after, size_bytes)
-            found.append(
-                Leg(
-                    link=number,
-                    buffer=bases[number] + channel,
-                    period=link.period,
-                    flits=flits,
-                    wire=flits * link.period,
-                    tail=(flits - 1) * link.period,
-                    flight=link.latency_cycles * link.period,
-                    credit=link.credit_cycles * link.period,
-                    wait=wait,
-                    slots=link.slots,
-                    size_bytes=size_bytes,
-                )
+    def leg(number: int, channel: int, after: int, size_bytes: int) -> Leg:
+        link = links[number]
+        flits = link.flits(size_bytes)
+        wait = 0
+        if after != LAST:
+            wait = links[after].hop_cycles * links[after].period
+            wait += flits * link.period if is_stored else lag_ticks(link, links[after], size_bytes)
+        return Leg(
+            link=number,
+            buffer=bases[number] + channel,
+            period=link.period,
+            flits=flits,
+            wire=flits * link.period,
+            tail=(flits - 1) * link.period,
+            flight=link.latency_cycles * link.period,
+            credit=link.credit_cycles * link.period,
+            wait=wait,
+            slots=link.slots,
+            size_bytes=size_bytes,
+        )
+
+    @cache
+    def legs(route: Route, size_bytes: int) -> Legs:
+        return tuple(
+            leg(number, channel, after, size_bytes)
+            for number, channel, after in zip(
+                route.links, route.channels, (*route.links[1:], LAST), strict=True
             )
-        return tuple(found)
+        )
 
     return legs
 
@@ -90,7 +106,10 @@ def lag_ticks(before: Link, after: Link, size_bytes: int) -> int:
     The need of a flit repeats every w / gcd(w, w') flits, a constant later or earlier each time; so
     it is greatest in the first such stretch, in the last one, or in the last flit.
     """
-    flits, width = after.flits(size_bytes), before.bytes_per_cycle
+    width = before.bytes_per_cycle
+    if width == after.bytes_per_cycle and before.period == after.period:
+        return 0
+    flits = after.flits(size_bytes)
     stretch = width // gcd(width, after.bytes_per_cycle)
     last = flits - 1
     places = {*range(min(stretch, last)), *range(max(0, last - stretch), last), last}

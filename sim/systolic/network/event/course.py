@@ -1,4 +1,4 @@
-"""Trains: packets of one route that meet nobody, computed together.
+"""The course of a train: the times of packets of one route that meet nobody.
 
 On a route that nobody else uses the times of all packets follow from the state of its links: packet
 after packet, link after link, a grant is the latest of three times: the packet asks, the wire is
@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-from systolic.network.event.legs import Leg
+from systolic.network.event.legs import Legs, edge
 
-Legs: TypeAlias = tuple[Leg, ...]
-
-FEWEST_PACKETS = 4
+FEWEST_PACKETS = 16
 """Fewer packets are not worth a train."""
 LOOKED_AT = 4096
 """Packets after which the state is not compared any more."""
@@ -80,11 +77,6 @@ class Course:
     asked: list[list[int]]
     granted: list[list[int]]
     blocked: list[list[int]] = field(default_factory=list)
-
-
-def edge(tick: int, period: int) -> int:
-    """Return the first edge of a clock at or after a tick."""
-    return tick if period == 1 else -(-tick // period) * period
 
 
 class Runner:
