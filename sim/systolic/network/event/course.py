@@ -29,7 +29,7 @@ class Standing:
     legs: Legs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Start:
     """The state of a route when a train starts, relative to that time; nothing is before 0.
 
@@ -72,11 +72,15 @@ class Course:
     when it is granted; the first entries are the packets that stood before that hop or earlier.
 
     blocked: by hop, before each packet, the ticks for which earlier ones waited for a slot alone.
+    flits: by hop, of all packets. end: when all slots at the last hop are free again.
     """
 
     asked: list[list[int]]
     granted: list[list[int]]
     blocked: list[list[int]] = field(default_factory=list)
+    flits: list[int] = field(default_factory=list)
+    received_bytes: int = 0
+    end: int = 0
 
 
 class Runner:
@@ -97,13 +101,26 @@ class Runner:
         self._whole_packets(start.whole)
         if start.has_last:
             self._packet(start.last, 0, 0)
+        self._sum_up()
+        return self.course
+
+    def _sum_up(self) -> None:
+        """Note what the whole train comes to."""
+        start, course = self.start, self.course
+        course.end = max(self.releases[-1])
+        own = (*(each.legs for each in start.standing), *((start.last,) * start.has_last))
+        for hop, leg in enumerate(start.legs):
+            taken = sum(each.legs[hop].flits for each in start.standing if each.hop <= hop)
+            last = start.last[hop].flits if start.has_last else 0
+            course.flits.append(taken + start.whole * leg.flits + last)
+        course.received_bytes = start.whole * start.legs[-1].size_bytes
+        course.received_bytes += sum(legs[-1].size_bytes for legs in own)
         for asked, granted in zip(self.course.asked, self.course.granted, strict=True):
             total, sums = 0, [0]
             for ask, grant in zip(asked, granted, strict=True):
                 total += grant - ask
                 sums.append(total)
             self.course.blocked.append(sums)
-        return self.course
 
     def _packet(self, legs: Legs, hop: int, ready: int) -> None:
         """Send a packet from a hop on; a packet that enters comes by no buffer."""
@@ -141,7 +158,7 @@ class Runner:
         for number in range(count):
             self._packet(legs, 0, 0)
             left = count - number - 1
-            if left < FEWEST_PACKETS or number >= LOOKED_AT:
+            if not left or number >= LOOKED_AT:
                 continue
             state = self._state()
             if state in seen:

@@ -243,7 +243,7 @@ class Links:
         if len(queue) == 1:
             self.next_of_queue(link)
         elif (free := self.wire_free_after_train(link)) is not None:
-            self.schedule(link, free)
+            self.schedule(link, edge(max(tick, free), self.period[link]))
 
     def next_of_queue(self, link: int, now: int = 0) -> None:
         """Let the next packet of a link's queue be the first of this input."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from systolic.collector import collector_at_rest
+from systolic.network.event.course import FEWEST_PACKETS
 from systolic.network.event.links import Links
 from systolic.network.event.trains import TrainLinks
 from systolic.network.network import Network
@@ -16,13 +17,17 @@ def simulate(
     *,
     hops: bool = False,
     arrivals: bool = True,
-    trains: bool = True,
+    train_packets: int | None = FEWEST_PACKETS,
 ) -> Outcome:
     """Return what the network does with the traffic.
 
     hops: whether each hop is recorded, for which there are no trains. arrivals: whether that of
-    each packet is kept. trains: whether packets that meet nobody are sent together.
+    each packet is kept. train_packets: the fewest packets that are sent together; None for no
+    trains.
     """
-    kind = TrainLinks if trains and not hops else Links
     with collector_at_rest():  # a run has many objects, and leaves no cycles of references
-        return kind(network, traffic, hops=hops, arrivals=arrivals).run()
+        if hops or train_packets is None:
+            return Links(network, traffic, hops=hops, arrivals=arrivals).run()
+        return TrainLinks(
+            network, traffic, arrivals=arrivals, fewest_packets=train_packets
+        ).run()

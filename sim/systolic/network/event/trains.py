@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import lcm
 
-from systolic.network.event.course import FEWEST_PACKETS, Course, Runner, Standing, Start
+from systolic.network.event.course import Course, Runner, Standing, Start
 from systolic.network.event.legs import Leg, edge
 from systolic.network.event.links import NEVER, Links, Message, Packet, Train
 from systolic.network.network import Network
@@ -26,14 +26,17 @@ MOST_COURSES = 512
 class TrainLinks(Links):
     """Links with trains. courses: those of trains seen before."""
 
-    def __init__(self, network: Network, traffic: Traffic, *, hops: bool, arrivals: bool) -> None:
-        super().__init__(network, traffic, hops=hops, arrivals=arrivals)
+    def __init__(
+        self, network: Network, traffic: Traffic, *, arrivals: bool, fewest_packets: int
+    ) -> None:
+        super().__init__(network, traffic, hops=False, arrivals=arrivals)
+        self.fewest_packets = fewest_packets
         self.courses: dict[object, Course] = {}
 
     def start_train(self, message: Message, tick: int) -> bool:
         """Send the rest of a message as a train if nobody else is on its way; return whether."""
         left = message.packets - message.sent
-        if left < FEWEST_PACKETS or message.sent < message.retry:
+        if left < self.fewest_packets or message.sent < message.retry:
             return False
         standing = self._standing(message)
         if standing is None:
@@ -146,6 +149,9 @@ class TrainLinks(Links):
         What was granted before the tick stands. The other packets are where the last grants have
         put them, and ask for their next links.
         """
+        if tick >= train.start + train.course.end:
+            self._settle_past(train, tick)
+            return
         legs = train.message.legs
         offsets = [train.offset(hop) for hop in range(len(legs))]
         counts = [
@@ -162,6 +168,35 @@ class TrainLinks(Links):
         self._settle_queue(train, counts[0], tick)
         for hop in range(1, len(legs)):
             self._settle_fifo(train, hop, offsets, counts, tick)
+
+    def _settle_past(self, train: Train, tick: int) -> None:
+        """Settle a train of which nothing is left on its links."""
+        message, course = train.message, train.course
+        place, behind = 0, len(train.standing)
+        for hop, leg in enumerate(message.legs):
+            link, last = leg.link, message.last[hop]
+            self.trains[link] = None
+            free = self.free[link] = train.start + course.granted[hop][-1] + last.wire
+            self.turn[link] = (place + 1) % self.inputs[link]
+            if hop:
+                self.readable[message.legs[hop - 1].buffer] = free
+            else:
+                self.queue_readable[link] = free
+            self.busy[link] += course.flits[hop]
+            self.blocked[link] += course.blocked[hop][-1]
+            self.packet_hops += len(course.granted[hop])
+            place = self.place[leg.buffer]
+            if behind:  # those that stood in this buffer have left it
+                stood = behind
+                behind = train.offset(hop + 1)
+                self.slots[leg.buffer] += stood - behind
+        offset = train.offset(len(message.legs) - 1) if train.standing else 0
+        if self.keeps_arrivals or train.standing:
+            self._settle_arrivals(train, offset, offset + len(course.granted[-1]))
+        else:
+            self.received += course.received_bytes
+            self._settle_arrival(train, message.packets - train.first - 1, course.granted[-1][-1])
+        self._settle_queue(train, len(train.standing) + message.packets - train.first, tick)
 
     def _settle_link(self, train: Train, hop: int, offset: int, stop: int) -> None:
         """Bring a link up to the last grant of a train: packets from place `offset` to `stop`."""
