@@ -133,14 +133,17 @@ def _torus(ranks: Ranks, *, shift: int, reduces: bool, gathers: bool) -> Collect
                     )
             builder.next_step()
         before = barrier
-    return builder.build(has_final_barrier=True)
+    # What a rank gives or gets is one stretch of the data, with a piece of each part in it.
+    is_whole = reduces and gathers
+    places = np.concatenate([part.owners * len(parts) + n for n, part in enumerate(parts)])
+    return builder.build(has_final_barrier=True, places=None if is_whole else places)
 
 
 class TorusPart:
     """The part of the data that is reduced along the axes in one order.
 
     sizes: of the dimensions, in that order. Its chunks are numbered with the first axis slowest, so
-    that what moves along an axis is one stretch.
+    that what moves along an axis is one stretch. owners: by chunk, the rank that it belongs to.
     """
 
     def __init__(self, ranks: Ranks, axes: list[int], number: int, shift: int) -> None:
@@ -155,6 +158,8 @@ class TorusPart:
             for axis, place, size in zip(axes, self.places, self.sizes, strict=True)
         ]
         self.widths = [prod(self.sizes[depth + 1 :]) for depth in range(len(axes))]
+        chunk = sum(place * width for place, width in zip(self.places, self.widths, strict=True))
+        self.owners = np.argsort(chunk)
 
     def step(
         self,

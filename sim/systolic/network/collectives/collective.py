@@ -128,7 +128,7 @@ def traffic_of_collective(network: Network, asked: Collective) -> Traffic:
     program = program_of(asked, len(hosts), shape)
     slices = asked.slices
     bounds = slice_bounds(asked.size_bytes, program.chunks, slices)
-    sizes = np.diff(bounds).reshape(program.chunks, slices)
+    sizes = np.diff(bounds).reshape(program.chunks, slices)[program.places]
     if not sizes.all():
         raise ConfigError(
             f"collective: size_bytes: {asked.size_bytes} bytes are cut into {program.chunks} chunks "

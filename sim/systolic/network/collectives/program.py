@@ -34,7 +34,8 @@ class CollectiveProgram:
     steps; sources, targets: ranks. first, stop: chunks at the source; lands: where the first of
     them lies at the target. receipts: `Receipt`. waits, opens: gates, or NO_GATE. A gate below
     `gates` belongs to a slice, and those from there on are barriers of all slices.
-    has_final_barrier: whether the collective ends with a barrier.
+    has_final_barrier: whether the collective ends with a barrier. places: where each chunk lies in
+    the data, which are cut into as many chunks of equal size.
     """
 
     ranks: int
@@ -50,6 +51,7 @@ class CollectiveProgram:
     waits: Integers
     opens: Integers
     has_final_barrier: bool
+    places: Integers
 
 
 class ProgramBuilder:
@@ -92,8 +94,10 @@ class ProgramBuilder:
         every = (*columns, int(receipt), waits, opens)
         self._columns.append(tuple(np.broadcast_to(each, len(sources)) for each in every))
 
-    def build(self, *, has_final_barrier: bool = False) -> CollectiveProgram:
-        """Return the program of all sends."""
+    def build(
+        self, *, has_final_barrier: bool = False, places: Integers | None = None
+    ) -> CollectiveProgram:
+        """Return the program of all sends; places: by default chunks lie in their order."""
         columns = [
             np.concatenate(each).astype(np.int64) for each in zip(*self._columns, strict=True)
         ]
@@ -106,4 +110,5 @@ class ProgramBuilder:
             self._gates,
             *columns,
             has_final_barrier=has_final_barrier,
+            places=np.arange(self.chunks) if places is None else places,
         )

@@ -28,6 +28,4 @@ def simulate(
     with collector_at_rest():  # a run has many objects, and leaves no cycles of references
         if hops or train_packets is None:
             return Links(network, traffic, hops=hops, arrivals=arrivals).run()
-        return TrainLinks(
-            network, traffic, arrivals=arrivals, fewest_packets=train_packets
-        ).run()
+        return TrainLinks(network, traffic, arrivals=arrivals, fewest_packets=train_packets).run()
