@@ -23,6 +23,7 @@ COMMANDS = {
     "check": ("check", "check_command"),
     "chip": ("chip", "chip_command"),
     "validate": ("validate", "validate_command"),
+    "topology": ("topology", "topology_command"),
     "schema": ("schema", "schema_command"),
     "layout": ("layout", "layout_command"),
     "compile": ("compile", "compile_command"),

@@ -1,6 +1,7 @@
 """Links, switches and collectives: a network whose every packet has its cycle.
 
-`run` sends messages, `collective` runs a collective, `exchange` gives its values. Not here: chips and hosts at the nodes.
+`run` sends messages, `collective` runs a collective, `exchange` gives its values. Not here: chips
+and hosts at the nodes.
 """
 
 from systolic.network.collectives.collective import collective

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from systolic.errors import ConfigError, SimulationError, listed
@@ -66,7 +67,7 @@ def refuse_circles(network: Network, routes: Iterable[Route]) -> None:
     waits: dict[Buffer, dict[Buffer, None]] = {}
     for route in routes:
         buffers = list(zip(route.links, route.channels, strict=True))
-        for before, after in zip(buffers, buffers[1:], strict=False):
+        for before, after in pairwise(buffers):
             waits.setdefault(before, {})[after] = None
     if circle := circle_of(waits):
         raise ConfigError(

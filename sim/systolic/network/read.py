@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from systolic.errors import ConfigError, listed, perhaps, shortened
-from systolic.network.network import Link, Network, Route
+from systolic.network.files import tables_of_file
+from systolic.network.network import Link, Network
 from systolic.network.routes import Router, shortest_router, table_router
 from systolic.network.spec import LinkSettings, LinkTable, NetworkTable, Node, RouteTable
 from systolic.network.topologies import topology
@@ -48,7 +50,7 @@ def _said(fault: Any) -> str:
 def network_of(table: NetworkTable) -> Network:
     """Return the network of a table."""
     if table.file is not None:
-        raise ConfigError("network: file: is read beside the file that names it")
+        return _of_file(table, table.file)
     if table.kind is not None:
         return _named_topology(table)
     named = {"shape": table.shape, "leaves": table.leaves, "hosts": table.hosts}
@@ -65,6 +67,19 @@ def network_of(table: NetworkTable) -> Network:
     else:
         router = shortest_router(nodes, links)
     return _network(table, (nodes, nodes), links, router, periods)
+
+
+def _of_file(table: NetworkTable, file: str) -> Network:
+    """Return the network whose links and routes stand in a file of their own."""
+    if table.kind is not None or table.links or table.routes:
+        raise ConfigError("network: file: stands beside a kind, links or routes")
+    link = {} if table.link is None else table.link.model_dump(exclude_unset=True)
+    own = table.model_dump(exclude={"file", "link"}, exclude_unset=True)
+    try:
+        return read_network(own | tables_of_file(Path(file), link))
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(file) else f"{file}: {text}") from None
 
 
 class Periods:

@@ -23,8 +23,8 @@ UNKNOWN = -1
 class _Packet:
     """A packet, on its way to ask for link `hop` of its route.
 
-    usable: the ticks in which flits of the link that it came by became usable, flit by flit. ready: see
-    `HopTimes`.
+    usable: the ticks in which flits of the link that it came by became usable, flit by flit.
+    ready: see `HopTimes`.
     """
 
     message: int
@@ -127,7 +127,7 @@ class _Stepped:
             tick += 1
         return Outcome(
             arrivals=self.arrivals,
-            ticks=self.last + self.traffic.tail_ticks,
+            ticks=self.last,
             packets=self.packets,
             packet_hops=self.packet_hops,
             busy_cycles=[wire.busy_cycles for wire in self.wires],
@@ -167,7 +167,7 @@ class _Stepped:
         self.arrivals[packet.message].append(tick)
         self.received += packet.size_bytes
         self.here[link.target] += 1
-        self.last = tick
+        self.last = max(self.last, tick)
         self.unarrived[packet.message] -= 1
         if not self.unarrived[packet.message]:
             full.add(packet.message)
@@ -180,9 +180,16 @@ class _Stepped:
         if gate != NO_GATE:
             self.counts[gate] -= 1
             if not self.counts[gate]:
-                for waiting in self.waiting(gate):
-                    entry = max(tick + self.traffic.delay_ticks, self.traffic.entry(waiting))
-                    self.entering[entry].append(waiting)
+                self._open(gate, tick)
+
+    def _open(self, gate: int, tick: int) -> None:
+        """Let those enter that waited for a gate; without any, the run lasts until then."""
+        later = tick + self.traffic.delays[gate]
+        waiting = self.waiting(gate)
+        for message in waiting:
+            self.entering[max(later, self.traffic.entry(message))].append(message)
+        if not waiting:
+            self.last = max(self.last, later)
 
     def _enter(self, message: int, tick: int) -> None:
         """Cut a message into packets, and put them where messages enter its first link."""

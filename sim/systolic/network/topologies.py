@@ -1,4 +1,4 @@
-"""The named topologies: ring, mesh, torus and Clos. Which links there are, and the way between nodes.
+"""The named topologies: ring, mesh, torus and Clos: their links, and the way between two nodes.
 
 Ring, mesh and torus: nodes are numbered row by row, x fastest; each node has links to the next and
 to the previous node of each dimension, in this order. Routes go along x first, then along y, and so
@@ -97,7 +97,7 @@ class Grid:
         return node + ((place + way) % size - place) * self.strides[axis]
 
     def route(self, source: Node, target: Node) -> Route:
-        """Return the way along one axis after the other; ConfigError for nodes that are not here."""
+        """Return the way along one axis after the other; ConfigError for an unknown node."""
         links, channels = list[int](), list[int]()
         here, goal = _number(source, prod(self.shape)), _number(target, prod(self.shape))
         for axis, size in enumerate(self.shape):

@@ -1,6 +1,6 @@
 """Messages, and what each waits for: the work of a network, the same for both engines.
 
-A message enters in a given cycle, or `delay` cycles after a gate has opened. A gate opens when all
+A message enters in a given cycle, or some cycles after a gate has opened. A gate opens when all
 messages that count for it have arrived. In this way a collective is a plain list of messages.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +24,9 @@ class Traffic:
     """Messages as columns; a message's place in them is its number.
 
     entries: the tick in which the message enters, at the earliest. waits: the gate that it waits
-    for, or NO_GATE. opens: the gate that its arrival counts for, or NO_GATE. delay_ticks: from a
-    gate's opening to the entry of what waits for the gate. tail_ticks: from the last arrival to the
-    end of the run.
+    for, or NO_GATE. opens: the gate that its arrival counts for, or NO_GATE. delays: by gate, the
+    ticks from its opening to the entry of what waits for it; a gate that nothing waits for ends so
+    many ticks after it has opened, and the run is no shorter.
     """
 
     sources: Sequence[Node]
@@ -33,8 +35,7 @@ class Traffic:
     entries: Sequence[int] = ()
     waits: Sequence[int] = ()
     opens: Sequence[int] = ()
-    delay_ticks: int = 0
-    tail_ticks: int = 0
+    delays: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -44,9 +45,9 @@ class Traffic:
         return self.entries[message] if self.entries else 0
 
     def gates(self) -> tuple[list[int], Callable[[int], Sequence[int]]]:
-        """Return how many arrivals each gate counts, and what gives the messages that wait for it."""
+        """Return what arrivals each gate counts, and a function from a gate to what waits for it."""
         waits, opens = (np.asarray(each, dtype=np.int64) for each in (self.waits, self.opens))
-        count = max(waits.max(initial=NO_GATE), opens.max(initial=NO_GATE)) + 1
+        count = len(self.delays)
         counts: list[int] = np.bincount(opens[opens != NO_GATE], minlength=count).tolist()
         order = np.argsort(waits, kind="stable")
         bounds = array("q", np.searchsorted(waits[order], np.arange(count + 1)).tobytes())
@@ -59,3 +60,19 @@ class Traffic:
             return list(range(len(self)))
         found: list[int] = np.flatnonzero(np.asarray(self.waits) == NO_GATE).tolist()
         return found
+
+    @classmethod
+    def joined(cls, parts: Sequence[Traffic]) -> Traffic:
+        """Return the traffic of several parts at once, each with gates of its own."""
+        gates = [0, *accumulate(len(part.delays) for part in parts)]
+        columns: list[list[Any]] = [[] for _ in range(7)]
+        for part, first in zip(parts, gates, strict=False):
+            none = [NO_GATE] * len(part)
+            columns[0] += part.sources
+            columns[1] += part.targets
+            columns[2] += part.sizes_bytes
+            columns[3] += part.entries or [0] * len(part)
+            columns[4] += [gate if gate == NO_GATE else gate + first for gate in part.waits or none]
+            columns[5] += [gate if gate == NO_GATE else gate + first for gate in part.opens or none]
+            columns[6] += part.delays
+        return cls(*columns)

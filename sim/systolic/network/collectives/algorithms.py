@@ -1,9 +1,9 @@
 """The algorithms of collectives, each a function from a topology's ranks to a program.
 
 ring: every rank sends to the next one; a chunk is reduced in the order of the ranks on its way.
-torus: the same along one dimension after the other, with a barrier after each; the data are cut
-into as many parts as there are dimensions, each of which begins with another one, so that the links
-of all dimensions work at once. halving_doubling: partners at half the distance in each step, with
+torus: the same along one dimension after the other, with a barrier after each, also the last; the
+data are cut into as many parts as there are dimensions, each of which begins with another one, so
+that the links of all dimensions work at once. halving_doubling: partners at half the distance in each step, with
 half the data (Thakur, Rabenseifner and Gropp, 2005). tree: a binomial tree. direct: everybody sends
 to everybody.
 """
@@ -136,7 +136,7 @@ def _torus(ranks: Ranks, *, shift: int, reduces: bool, gathers: bool) -> Collect
     # What a rank gives or gets is one stretch of the data, with a piece of each part in it.
     is_whole = reduces and gathers
     places = np.concatenate([part.owners * len(parts) + n for n, part in enumerate(parts)])
-    return builder.build(has_final_barrier=True, places=None if is_whole else places)
+    return builder.build(None if is_whole else places)
 
 
 class TorusPart:
@@ -209,7 +209,7 @@ def _halving_doubling(ranks: Ranks, *, reduces: bool, gathers: bool) -> Collecti
     n, every = ranks.count, ranks.every
     if n & (n - 1):
         raise ConfigError(
-            f"collective: halving_doubling needs a power of two of ranks, found {n}; ring, tree and "
+            f"collective: halving_doubling needs a power of two of ranks, found {n}; ring and "
             "direct take any number"
         )
     builder = ProgramBuilder(n, n)
@@ -271,7 +271,8 @@ def _up_and_down(builder: ProgramBuilder, ranks: Ranks, *, reduces: bool) -> Non
     for distance in reversed(distances):
         targets = np.arange(distance, n, 2 * distance)
         sources = targets - distance
-        _send_tree(builder, ranks, (sources, targets), Receipt.COPY, (down[sources], down[targets]))
+        opens = np.where(is_leaf[targets], NO_GATE, down[targets])
+        _send_tree(builder, ranks, (sources, targets), Receipt.COPY, (down[sources], opens))
         builder.next_step()
 
 

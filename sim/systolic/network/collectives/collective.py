@@ -23,10 +23,7 @@ from systolic.network.traffic import NO_GATE, Traffic
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A collective to be run. size_bytes: of the data of a rank: its input, or, of an all_gather,
-    its output. slices: parts of every chunk that go their way by themselves. alpha_cycles: from an
-    arrival to the next send.
-    """
+    """A collective to be run; see `collective`. at_cycle: when it starts."""
 
     operation: str
     size_bytes: int
@@ -34,6 +31,7 @@ class Collective:
     slices: int = 1
     alpha_cycles: int = 0
     root: int = 0
+    at_cycle: int = 0
 
 
 def collective(
@@ -131,8 +129,8 @@ def traffic_of_collective(network: Network, asked: Collective) -> Traffic:
     sizes = np.diff(bounds).reshape(program.chunks, slices)[program.places]
     if not sizes.all():
         raise ConfigError(
-            f"collective: size_bytes: {asked.size_bytes} bytes are cut into {program.chunks} chunks "
-            f"of {slices} slices, which needs {program.chunks * slices} bytes or more"
+            f"collective: size_bytes: {asked.size_bytes} bytes are cut into {program.chunks} "
+            f"chunks of {slices} slices, which needs {program.chunks * slices} bytes or more"
         )
     before = np.vstack([np.zeros((1, slices), np.int64), np.cumsum(sizes, axis=0)])
     message_bytes = (before[program.stop] - before[program.first]).ravel()
@@ -140,10 +138,10 @@ def traffic_of_collective(network: Network, asked: Collective) -> Traffic:
         sources=_nodes(hosts, program.sources, slices),
         targets=_nodes(hosts, program.targets, slices),
         sizes_bytes=_column(message_bytes),
+        entries=array("q", [asked.at_cycle]) * len(message_bytes) if asked.at_cycle else (),
         waits=_column(_sliced_gates(program.waits, program.gates, slices)),
         opens=_column(_sliced_gates(program.opens, program.gates, slices)),
-        delay_ticks=asked.alpha_cycles,
-        tail_ticks=asked.alpha_cycles if program.has_final_barrier else 0,
+        delays=array("q", [asked.alpha_cycles]) * (program.gates * slices + program.barriers),
     )
 
 

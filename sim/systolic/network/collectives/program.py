@@ -33,14 +33,14 @@ class CollectiveProgram:
 
     steps; sources, targets: ranks. first, stop: chunks at the source; lands: where the first of
     them lies at the target. receipts: `Receipt`. waits, opens: gates, or NO_GATE. A gate below
-    `gates` belongs to a slice, and those from there on are barriers of all slices.
-    has_final_barrier: whether the collective ends with a barrier. places: where each chunk lies in
-    the data, which are cut into as many chunks of equal size.
+    `gates` belongs to a slice, and the `barriers` from there on are of all slices.
+    places: where each chunk lies in the data, which are cut into as many chunks of equal size.
     """
 
     ranks: int
     chunks: int
     gates: int
+    barriers: int
     steps: Integers
     sources: Integers
     targets: Integers
@@ -50,7 +50,6 @@ class CollectiveProgram:
     receipts: Integers
     waits: Integers
     opens: Integers
-    has_final_barrier: bool
     places: Integers
 
 
@@ -94,21 +93,28 @@ class ProgramBuilder:
         every = (*columns, int(receipt), waits, opens)
         self._columns.append(tuple(np.broadcast_to(each, len(sources)) for each in every))
 
-    def build(
-        self, *, has_final_barrier: bool = False, places: Integers | None = None
-    ) -> CollectiveProgram:
+    def build(self, places: Integers | None = None) -> CollectiveProgram:
         """Return the program of all sends; places: by default chunks lie in their order."""
         columns = [
             np.concatenate(each).astype(np.int64) for each in zip(*self._columns, strict=True)
         ]
-        for gates in columns[7:]:
+        steps, sources, targets, first, stop, lands, receipts, waits, opens = columns
+        for gates in (waits, opens):
             is_barrier = gates < NO_GATE
             gates[is_barrier] = self._gates + (NO_GATE - 1 - gates[is_barrier])
         return CollectiveProgram(
-            self.ranks,
-            self.chunks,
-            self._gates,
-            *columns,
-            has_final_barrier=has_final_barrier,
+            ranks=self.ranks,
+            chunks=self.chunks,
+            gates=self._gates,
+            barriers=self._barriers,
+            steps=steps,
+            sources=sources,
+            targets=targets,
+            first=first,
+            stop=stop,
+            lands=lands,
+            receipts=receipts,
+            waits=waits,
+            opens=opens,
             places=np.arange(self.chunks) if places is None else places,
         )

@@ -180,7 +180,7 @@ class Links:
             deepest = deepest_packets(network.nodes, traffic.targets, self.arrivals)
         return Outcome(
             arrivals=self.arrivals,
-            ticks=self.last + traffic.tail_ticks,
+            ticks=self.last,
             packets=self.packets,
             packet_hops=self.packet_hops,
             busy_cycles=self.busy,
@@ -314,9 +314,11 @@ class Links:
         gate = self.traffic.opens[number]
         self.gates[gate] -= 1
         if not self.gates[gate]:
-            for waiting in self.waiting(gate):
-                entry = max(tick + self.traffic.delay_ticks, self.traffic.entry(waiting))
-                heappush(self.events, (entry, ENTER, waiting))
+            later, waiting = tick + self.traffic.delays[gate], self.waiting(gate)
+            for each in waiting:
+                heappush(self.events, (max(later, self.traffic.entry(each)), ENTER, each))
+            if not waiting:
+                self.last = max(self.last, later)
 
     # Decisions: this is where a run spends its time, so the common case comes first, and bounds
     # are compared without calls.
@@ -333,7 +335,8 @@ class Links:
         if self.free[link] > tick:
             self.schedule(link, self.free[link])
             return
-        best, best_rank, soon, is_blocked = -1, (NEVER,), NEVER, False
+        best, soon, is_blocked = -1, NEVER, False
+        best_rank: tuple[int, ...] = (NEVER,)
         for place, packet in heads.items():
             if packet.asks > tick:
                 if packet.asks < soon:
