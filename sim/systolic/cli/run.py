@@ -48,7 +48,9 @@ class Reporting:
 def run_command(
     config: Annotated[
         Path | None,
-        typer.Argument(help="Run or system file (.toml), or a program (any other file).", metavar="CONFIG"),
+        typer.Argument(
+            help="Run or system file (.toml), or a program (any other file).", metavar="CONFIG"
+        ),
     ] = None,
     *,
     out: Annotated[

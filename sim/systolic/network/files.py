@@ -45,7 +45,9 @@ def _graphml(path: Path, data: bytes, link: dict[str, Any]) -> list[dict[str, An
     except Exception as error:  # networkx raises what its XML parser raises, and errors of its own
         raise ConfigError(f"{path}: is not GraphML: {error}") from None
     if graph.is_multigraph():
-        edges = [(source, target, keys) for source, target, _, keys in graph.edges(keys=True, data=True)]
+        edges = [
+            (source, target, keys) for source, target, _, keys in graph.edges(keys=True, data=True)
+        ]
     else:
         edges = list(graph.edges(data=True))
     links = []

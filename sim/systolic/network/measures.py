@@ -104,5 +104,3 @@ def positions(network: Network) -> dict[object, tuple[float, float]]:
         node: (radius * sin(2 * pi * place / count), -radius * cos(2 * pi * place / count))
         for place, node in enumerate(network.nodes)
     }
-
-
