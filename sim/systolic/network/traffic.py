@@ -26,7 +26,8 @@ class Traffic:
     entries: the tick in which the message enters, at the earliest. waits: the gate that it waits
     for, or NO_GATE. opens: the gate that its arrival counts for, or NO_GATE. delays: by gate, the
     ticks from its opening to the entry of what waits for it; a gate that nothing waits for ends so
-    many ticks after it has opened, and the run is no shorter.
+    many ticks after it has opened, and the run is no shorter. carries: for pictures, which chunk a
+    message carries (default: its number).
     """
 
     sources: Sequence[Node]
@@ -36,6 +37,7 @@ class Traffic:
     waits: Sequence[int] = ()
     opens: Sequence[int] = ()
     delays: Sequence[int] = ()
+    carries: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -65,7 +67,7 @@ class Traffic:
     def joined(cls, parts: Sequence[Traffic]) -> Traffic:
         """Return the traffic of several parts at once, each with gates of its own."""
         gates = [0, *accumulate(len(part.delays) for part in parts)]
-        columns: list[list[Any]] = [[] for _ in range(7)]
+        columns: list[list[Any]] = [[] for _ in range(8)]
         for part, first in zip(parts, gates, strict=False):
             none = [NO_GATE] * len(part)
             columns[0] += part.sources
@@ -75,4 +77,5 @@ class Traffic:
             columns[4] += [gate if gate == NO_GATE else gate + first for gate in part.waits or none]
             columns[5] += [gate if gate == NO_GATE else gate + first for gate in part.opens or none]
             columns[6] += part.delays
+            columns[7] += part.carries or range(len(part))
         return cls(*columns)

@@ -142,6 +142,7 @@ def traffic_of_collective(network: Network, asked: Collective) -> Traffic:
         waits=_column(_sliced_gates(program.waits, program.gates, slices)),
         opens=_column(_sliced_gates(program.opens, program.gates, slices)),
         delays=array("q", [asked.alpha_cycles]) * (program.gates * slices + program.barriers),
+        carries=_column(np.repeat(program.first, slices)),
     )
 
 
