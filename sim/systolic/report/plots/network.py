@@ -186,11 +186,9 @@ def _scale(sheet: Sheet, colours: LinearSegmentedColormap, busiest: float) -> No
 def draw_distance(plot: NetworkPlot, look: Look) -> Sheet:
     """Return the sheet: where every packet is when; time runs down the page's width.
 
-    A packet is a band from the node that sends it to the node that gets it: its left edge is the
-    head, its right edge the tail. Chunks of a collective have colours of their own.
+    Along a ring a packet is a band from the node that sends it to the node that gets it: its left
+    edge is the head, its right edge the tail. Chunks of a collective have colours of their own.
     """
-    from matplotlib.collections import PolyCollection
-
     shown = look.shown(plot.ticks)
     hops = [hop for hop in plot.hops if hop.first < shown.stop and hop.there >= shown.first]
     if len(hops) > MOST_HOPS:
@@ -203,22 +201,69 @@ def draw_distance(plot: NetworkPlot, look: Look) -> Sheet:
     height = lane * (len(order) - 1) + 0.4
     sheet = Sheet(look, HEAD + height + SCALE, _said(plot, shown))
     axes = sheet.axes(HEAD, height, MARGIN + NAMES, WIDTH - 2 * MARGIN - NAMES)
-    axes.set_ylim(len(order) - 1 + 0.2 / lane, -0.2 / lane)
+    axes.set_ylim(len(order) - 1 + 0.2 / lane, -0.2 / lane)  # bands around a ring are cut here
     for place, node in enumerate(order):
         axes.axhline(place, color=look.theme.hair, linewidth=0.6, zorder=0)
         _lane_name(sheet, plot.nodes[node], HEAD + 0.2 + place * lane, lane)
-    row = {node: place for place, node in enumerate(order)}
-    bands, colours = [], []
-    for hop in hops:
-        link = plot.links[hop.link]
-        y0, y1 = row[link.source], row[link.target]
-        bands.append([(hop.first, y0), (hop.sent, y0), (hop.there, y1), (hop.head, y1)])
-        colours.append(look.theme.series_colour(hop.carries))
-    axes.add_collection(
-        PolyCollection(bands, facecolors=colours, edgecolors=colours, linewidths=0.5, alpha=0.8)
-    )
+    _draw_hops(axes, plot, look, hops, order)
     _ticks_scale(axes, shown)
     return sheet
+
+
+def _draw_hops(
+    axes: Axes, plot: NetworkPlot, look: Look, hops: Sequence[PlottedHop], order: Sequence[int]
+) -> None:
+    """Draw packets: as bands between rows if all links lead to a next row, else where they arrive.
+
+    From the last row the next is the first, as around a ring: the band leaves below, and comes in
+    above. Where links go far, bands would cover one another; so the row of a node has a line for
+    each link into it, with a bar while a packet arrives by it.
+    """
+    from matplotlib.collections import PolyCollection
+
+    row = {node: place for place, node in enumerate(order)}
+    ends = [(row[link.source], row[link.target]) for link in plot.links]
+    used = sorted({hop.link for hop in hops})
+    is_line = all(abs(ends[n][0] - ends[n][1]) in (1, len(order) - 1) for n in used)
+    lanes = _lanes(plot, used)
+    shapes, fills = [], []
+    for hop in hops:
+        y0, y1 = ends[hop.link]
+        if is_line:
+            found = _bands(hop, y0, y1, len(order))
+        else:
+            lane, count = lanes[hop.link]
+            found = [_bar(hop, y1 - 0.4 + 0.8 * lane / count, 0.8 / count)]
+        shapes += found
+        fills += [look.theme.series_colour(hop.carries)] * len(found)
+    axes.add_collection(PolyCollection(shapes, facecolors=fills, edgecolors="none", alpha=0.9))
+
+
+Outline = list[tuple[float, float]]
+
+
+def _lanes(plot: NetworkPlot, used: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Return by link its place among the links into its target that are used, and their count."""
+    into: dict[int, list[int]] = {}
+    for link in used:
+        into.setdefault(plot.links[link].target, []).append(link)
+    return {link: (n, len(each)) for each in into.values() for n, link in enumerate(each)}
+
+
+def _bands(hop: PlottedHop, y0: int, y1: int, count: int) -> list[Outline]:
+    if count > 2 and abs(y1 - y0) == count - 1:
+        way = 1 if y1 < y0 else -1
+        return [_band(hop, y0, y0 + way), _band(hop, y1 - way, y1)]
+    return [_band(hop, y0, y1)]
+
+
+def _bar(hop: PlottedHop, top: float, high: float) -> Outline:
+    bottom = top + high
+    return [(hop.head, top), (hop.there, top), (hop.there, bottom), (hop.head, bottom)]
+
+
+def _band(hop: PlottedHop, y0: float, y1: float) -> Outline:
+    return [(hop.first, y0), (hop.sent, y0), (hop.there, y1), (hop.head, y1)]
 
 
 def _rows(plot: NetworkPlot) -> list[int]:
