@@ -48,7 +48,7 @@ def explain_command(
     from systolic.run.system import is_system_file
 
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
-    if is_system_file(config):
+    if config.suffix.lower() == ".toml" and is_system_file(config):
         from systolic.cli.explain_system import explain_system_file
 
         explain_system_file(config, options, as_json=as_json)

@@ -43,6 +43,6 @@ def _text(found: SystemExplanation) -> list[str]:
     return [
         f"{found.run}: {plural(found.cycles, 'cycle')}",
         "",
-        f"the way of the last arrival, back to cycle 0, through {plural(found.messages, 'message')}",
+        f"the way of the last arrival, back to cycle 0: {plural(found.messages, 'message')}",
         *table(("cycles", "share", "link", "reason"), rows, numbers=2),
     ]

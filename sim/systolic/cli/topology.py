@@ -110,8 +110,8 @@ def _network(kind: str, shape: Sequence[str]) -> Network:
     path = Path(kind)
     if path.suffix.lower() not in (".toml", ".graphml"):
         raise SystolicError(
-            f'KIND: there is no topology "{shortened(kind)}" (known: {", ".join(KINDS)}; a file ends '
-            f"in .toml or .graphml){perhaps(kind, KINDS)}"
+            f'KIND: there is no topology "{shortened(kind)}" (known: {", ".join(KINDS)}; a file '
+            f"ends in .toml or .graphml){perhaps(kind, KINDS)}"
         )
     if shape:
         raise SystolicError(f"SHAPE: means nothing beside a file, found {' '.join(shape)}")

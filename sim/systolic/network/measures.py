@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import cos, pi, prod, sin
 
 from systolic.network.network import Network
 from systolic.network.topologies import Grid
@@ -76,8 +76,6 @@ def positions(network: Network) -> dict[object, tuple[float, float]]:
     A grid of more than two dimensions is laid side by side; a ring is a circle; a Clos network has
     its hosts below; nodes of a file stand on a circle.
     """
-    from math import cos, pi, sin
-
     shape = network.shape
     if network.kind in ("mesh", "torus") and len(shape) >= 1:
         grid = Grid(shape, wraps=False)
@@ -90,12 +88,10 @@ def positions(network: Network) -> dict[object, tuple[float, float]]:
             found[node] = (float(x), float(y))
         return found
     if network.kind == "clos":
-        hosts = len(network.hosts)
-        rows = ([n for n in network.nodes if str(n).startswith("spine")],
-                [n for n in network.nodes if str(n).startswith("leaf")], list(network.hosts))  # fmt: skip
+        switches = [[n for n in network.nodes if str(n).startswith(k)] for k in ("spine", "leaf")]
         return {
-            node: ((place + 0.5) * hosts / len(row), 1.6 * level)
-            for level, row in enumerate(rows)
+            node: ((place + 0.5) * len(network.hosts) / len(row), 1.6 * level)
+            for level, row in enumerate([*switches, list(network.hosts)])
             for place, node in enumerate(row)
         }
     count = len(network.nodes)

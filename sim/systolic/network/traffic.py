@@ -47,7 +47,7 @@ class Traffic:
         return self.entries[message] if self.entries else 0
 
     def gates(self) -> tuple[list[int], Callable[[int], Sequence[int]]]:
-        """Return what arrivals each gate counts, and a function from a gate to what waits for it."""
+        """Return how many arrivals each gate counts, and a function from a gate to what waits."""
         waits, opens = (np.asarray(each, dtype=np.int64) for each in (self.waits, self.opens))
         count = len(self.delays)
         counts: list[int] = np.bincount(opens[opens != NO_GATE], minlength=count).tolist()
@@ -74,8 +74,12 @@ class Traffic:
             columns[1] += part.targets
             columns[2] += part.sizes_bytes
             columns[3] += part.entries or [0] * len(part)
-            columns[4] += [gate if gate == NO_GATE else gate + first for gate in part.waits or none]
-            columns[5] += [gate if gate == NO_GATE else gate + first for gate in part.opens or none]
+            columns[4] += [_moved(gate, first) for gate in part.waits or none]
+            columns[5] += [_moved(gate, first) for gate in part.opens or none]
             columns[6] += part.delays
             columns[7] += part.carries or range(len(part))
         return cls(*columns)
+
+
+def _moved(gate: int, first: int) -> int:
+    return gate if gate == NO_GATE else gate + first

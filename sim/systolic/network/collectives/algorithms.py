@@ -3,9 +3,9 @@
 ring: every rank sends to the next one; a chunk is reduced in the order of the ranks on its way.
 torus: the same along one dimension after the other, with a barrier after each, also the last; the
 data are cut into as many parts as there are dimensions, each of which begins with another one, so
-that the links of all dimensions work at once. halving_doubling: partners at half the distance in each step, with
-half the data (Thakur, Rabenseifner and Gropp, 2005). tree: a binomial tree. direct: everybody sends
-to everybody.
+that the links of all dimensions work at once. halving_doubling: partners at half the distance in
+each step, with half the data (Thakur, Rabenseifner and Gropp, 2005). tree: a binomial tree. direct:
+everybody sends to everybody.
 """
 
 from __future__ import annotations
