@@ -153,7 +153,7 @@ class SystolicRun:
     ) -> PinnedWork:
         from systolic.config.chip_file import find_chip
         from systolic.errors import SystolicError
-        from systolic.run.pins.works import works_of
+        from systolic.run.pins.works import PinnedSystem, works_of
 
         folder = self.test.parent
         if engine not in (None, "event", "register"):
@@ -166,6 +166,8 @@ class SystolicRun:
             engine=engine,
         )
         first = next(found)
+        if isinstance(first, PinnedSystem):
+            raise SystolicError(f"{path}: is a system file; needed a run file or a program")
         if first.is_point:
             raise SystolicError(f"{path}: is a sweep; set sweep to [] to take the run it varies")
         return first

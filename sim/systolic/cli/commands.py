@@ -24,6 +24,7 @@ COMMANDS = {
     "examples": ("examples", "examples_command"),
     "chip": ("chip", "chip_command"),
     "validate": ("validate", "validate_command"),
+    "topology": ("topology", "topology_command"),
     "schema": ("schema", "schema_command"),
     "layout": ("layout", "layout_command"),
     "compile": ("compile", "compile_command"),

@@ -45,8 +45,14 @@ def explain_command(
 ) -> None:
     """Say why a run takes its cycles: critical path, longest links, slack, and what if."""
     from systolic.run.explanation import explain
+    from systolic.run.system import is_system_file
 
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
+    if config.suffix.lower() == ".toml" and is_system_file(config):
+        from systolic.cli.explain_system import explain_system_file
+
+        explain_system_file(config, options, as_json=as_json)
+        return
     found = explain(timed(config, options), outlooks=not no_what_if)
     if as_json:
         typer.echo(json.dumps(found.to_dict()))

@@ -39,10 +39,28 @@ def export_command(
     if real_path(out) == real_path(config):
         raise SystolicError(f"{out}: this run reads it; needed another file (--out FILE)")
     from systolic.run.observe import observed
+    from systolic.run.system import is_system_file
     from systolic.writing import replacing
 
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
+    if config.suffix.lower() == ".toml" and is_system_file(config):
+        _export_system(form, config, options, out)
+        return
     result = timed(config, options)
     with replacing(out) as path, path.open("wb") as file:
         FORMATS[form].write(observed(result), file)
     typer.echo(f"{printable(str(out))}: {plural(result.cycles, 'cycle')}")
+
+
+def _export_system(form: str, config: Path, options: WorkOptions, out: Path) -> None:
+    """Write what was observed of a system; SystolicError for a format that has no links."""
+    from systolic.cli.run_system import system_of
+    from systolic.run.system_export import system_perfetto
+    from systolic.writing import replacing
+
+    if form != "perfetto":
+        raise SystolicError(f"FORMAT: a system file is exported as perfetto, not as {form}")
+    lines, result = system_perfetto(system_of(config, options))
+    with replacing(out) as path, path.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+    typer.echo(f"{printable(str(out))}: {plural(result.outcome.ticks, 'cycle')}")

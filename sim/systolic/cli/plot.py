@@ -117,14 +117,17 @@ def draw_command(
         chip=chip, inputs=inputs, overrides=overrides, no_check=no_check, values=False
     )
     summaries = [work] if plot.given == "summary" else []
+    _refuse_other_kind(view, plot, work)
     if plot.given == "shape":
         subject, title = _layout(work, options, tensor, index)
+    elif plot.given == "network":
+        subject, title = _network(work, options)
     else:
         with of_summaries(*summaries):
             subject, title = _subject(plot, view, work, options)
     if look.cycles is not None:
         with of_option("--cycles"):
-            look.shown(subject.trace.cycles())
+            look.shown(subject.ticks if plot.given == "network" else subject.trace.cycles())
     write = plot.write if animate is None else _write_film
     with of_summaries(*summaries):
         write(subject, replace(look, title=title), path)
@@ -135,7 +138,7 @@ def _list_views() -> None:
     from systolic.report.plots.table import PLOTS
 
     for name, each in PLOTS.items():
-        typer.echo(f"{name:<12}{each.shows}")
+        typer.echo(f"{name:<14}{each.shows}")
 
 
 def _film_file(path: Path, given: Mapping[str, object]) -> Path:
@@ -185,15 +188,21 @@ def _target(view: str, out: Path | None, form: str | None) -> tuple[Path, Pictur
     )
 
 
+def target_format(out: Path) -> PictureFormat:
+    """Return the format that a file's ending names."""
+    return _target("", out, None)[1]
+
+
 def _look(work: Path, form: PictureFormat, theme: str, cycles: str | None, *, arrows: bool) -> Look:
     from systolic.report.plots.look import Look
 
     with of_option("--cycles"):
         window = None if cycles is None else _interval(cycles)
-    return Look(work.stem, form, _theme(theme), window, arrows)
+    return Look(work.stem, form, theme_named(theme), window, arrows)
 
 
-def _theme(theme: str) -> ThemeName:
+def theme_named(theme: str) -> ThemeName:
+    """Return the theme that --theme names."""
     from systolic.report.paper.theme import THEME_NAMES
 
     return _known("--theme", theme, THEME_NAMES)
@@ -298,6 +307,28 @@ def _layout(
     shape, title = _shape(work, options, tensor)
     marked = None if index is None else read_index(index, shape.rank)
     return LayoutSubject(shape, marked), title
+
+
+def _refuse_other_kind(view: str, plot: Plot, work: Path) -> None:
+    """Raise SystolicError for a view of networks of a run, or the other way around."""
+    from systolic.report.plots.table import PLOTS
+    from systolic.run.system import is_system_file
+
+    is_system = work.suffix.lower() == ".toml" and is_system_file(work)
+    if is_system and plot.given != "network":
+        views = ", ".join(name for name, each in PLOTS.items() if each.given == "network")
+        raise SystolicError(f"{work}: is a system file, of which {view} shows nothing ({views} do)")
+    if plot.given == "network" and not is_system:
+        raise SystolicError(f"{work}: is no system file, and {view} shows links of a network")
+
+
+def _network(work: Path, options: WorkOptions) -> tuple[Any, str]:
+    """Return a system that was run, as the view is given it, and the title."""
+    from systolic.cli.run_system import system_of
+    from systolic.run.system_views import system_plot
+
+    system = system_of(work, options)
+    return system_plot(system), printable(system.name)
 
 
 def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:

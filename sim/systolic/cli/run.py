@@ -1,7 +1,7 @@
 """`systolic run`: what the arguments mean, and which module does the work.
 
-A run file is run by `run_file`, its sweep by `run_sweep`, a program by `run_program`; the run of a
-summary is done again by `run_again`.
+A run file is run by `run_file`, its sweep by `run_sweep`, a system file by `run_system`, a program
+by `run_program`; the run of a summary is done again by `run_again`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def run_command(
         typer.Option("--again", metavar="SUMMARY", help="Do the run of a summary.json again."),
     ] = None,
 ) -> None:
-    """Run a run file or a program: print a table; write summary.json, .npy files and a picture."""
+    """Run a run file, a system or a program: print a table; write summary.json and results."""
     options = WorkOptions(
         engine=engine,
         chip=chip,
@@ -119,7 +119,16 @@ def _run_program(path: Path, options: WorkOptions, report: Reporting) -> None:
 
 
 def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
-    """Run a run file or its sweep, into a folder of its name."""
+    """Run a run file, its sweep, or a system file, into a folder of its name."""
+    from systolic.run.system import is_system_file
+
+    if is_system_file(path):
+        from systolic.cli.run_system import run_system_and_report, system_of
+
+        refuse_jobs(path, report.jobs)
+        system = system_of(path, options)
+        run_system_and_report(system, report.folder(system.name), as_json=report.as_json)
+        return
     from systolic.cli.run_file import run_and_report
     from systolic.config import load_run
 

@@ -18,13 +18,14 @@ from systolic.report.plots.layers import draw_layers
 from systolic.report.plots.layout import draw_layout
 from systolic.report.plots.look import Look
 from systolic.report.plots.memory import draw_memory
+from systolic.report.plots.network import draw_distance, draw_link_timeline, draw_links
 from systolic.report.plots.roofline import draw_roofline
 from systolic.report.plots.timeline import draw_timeline
 from systolic.report.plots.utilisation import draw_utilisation
 from systolic.report.plots.wavefront import draw_wavefront
 from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
-Given = Literal["summary", "run", "shape"]
+Given = Literal["summary", "run", "shape", "network"]
 PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor", "input"]
 
 
@@ -39,8 +40,8 @@ class Saved(Protocol):
 class Plot:
     """A view: `draw(subject, look)` returns its sheet, which can be saved.
 
-    shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun or a
-    LayoutSubject. takes: the options that mean something to it.
+    shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun, a
+    LayoutSubject or a NetworkPlot. takes: the options that mean something to it.
     """
 
     draw: Callable[[Any, Look], Saved]
@@ -79,5 +80,13 @@ PLOTS: dict[str, Plot] = {
     "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
     "layout": Plot(
         draw_layout, "where the elements of an XLA shape lie", "shape", ("index", "tensor")
+    ),
+    "links": Plot(draw_links, "how busy the links of a network are, on its topology", "network"),
+    "distance": Plot(
+        draw_distance, "which packet of a network is where when", "network", ("cycles",)
+    ),
+    "link_timeline": Plot(
+        draw_link_timeline, "what every link sent when, and when credits held it up", "network",
+        ("cycles",),
     ),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from systolic.run.pins.compare import Finding, judge
 from systolic.run.pins.file import PINS, Pins, is_shipped, keys_of, read_pins, write_pins
 from systolic.run.pins.pin import Pin
 from systolic.run.pins.works import (
+    PinnedSystem,
     PinnedWork,
     files_in,
     folder_of_shipped,
@@ -43,7 +44,7 @@ class Selection:
         """Return the file of counts."""
         return self.pins or PINS
 
-    def works(self) -> list[PinnedWork]:
+    def works(self) -> list[PinnedWork | PinnedSystem]:
         """Return all runs; ConfigError if the shipped counts cannot have one of them."""
         return [work for path in self._paths() for work in self._works_of(path)]
 
@@ -52,7 +53,7 @@ class Selection:
             return self.files
         return shipped_runs() if self.runs is None else files_in(self.runs, self.file)
 
-    def _works_of(self, path: Path) -> list[PinnedWork]:
+    def _works_of(self, path: Path) -> list[PinnedWork | PinnedSystem]:
         found = list(works_of(path, self._folder(path), chip=self.chip))
         if self.pins is None:
             refuse_foreign(path)
@@ -109,7 +110,7 @@ def update(selection: Selection, *, jobs: int = 1) -> Finding:
     return Finding(selection.file.name, f"{count} written to {selection.file}", ok=True)
 
 
-def _judge(pair: tuple[PinnedWork, Pin | None]) -> Finding:
+def _judge(pair: tuple[PinnedWork | PinnedSystem, Pin | None]) -> Finding:
     return judge(*pair)
 
 
@@ -126,7 +127,9 @@ def with_what_was_said(found: Mapping[str, Pin], known: Mapping[str, Pin]) -> Pi
     return kept
 
 
-def _strangers(known: Pins, works: Sequence[PinnedWork], selection: Selection) -> Iterator[Finding]:
+def _strangers(
+    known: Pins, works: Sequence[PinnedWork | PinnedSystem], selection: Selection
+) -> Iterator[Finding]:
     """Yield a finding for each pin that no run has."""
     where = "shipped run" if selection.runs is None else f"run in {selection.runs}"
     for name in sorted(known.keys() - {work.name for work in works}):

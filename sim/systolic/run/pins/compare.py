@@ -14,8 +14,8 @@ from systolic.config.chip_file import chip_of_tables
 from systolic.errors import ConfigError, SystolicError
 from systolic.hw.spec import Chip
 from systolic.run.difference import Compared, difference
-from systolic.run.pins.pin import Pin, chip_changes, pin_of
-from systolic.run.pins.works import PinnedWork
+from systolic.run.pins.pin import Pin, chip_changes, pin_of, pin_of_system
+from systolic.run.pins.works import PinnedSystem, PinnedWork
 from systolic.run.result import Result
 
 CountsByTable = Mapping[str, Mapping[str, int]]
@@ -37,8 +37,10 @@ class Finding:
     pinned: Pin | None = None
 
 
-def judge(work: PinnedWork, pinned: Pin | None) -> Finding:
+def judge(work: PinnedWork | PinnedSystem, pinned: Pin | None) -> Finding:
     """Do a run and compare it with its pin; what has moved is explained as far as it can be."""
+    if isinstance(work, PinnedSystem):
+        return compare(work.name, pinned, pin_of_system(work.run(), work.reason))
     return judged(work, pinned, work.run())
 
 

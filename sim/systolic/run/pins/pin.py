@@ -2,8 +2,8 @@
 
 A pin holds the run's cycles; the cycles of each label of each unit, so that a difference names the
 unit that moved; the cycles of each operation, of a graph that has several; its tier; and the reason
-for the number. The tier "operation" means one multiplication, "program" means more than one. The
-tier "unit" is in tests/machine.
+for the number. The tier "operation" means one multiplication, "program" means more than one, and
+"system" means messages on a network. The tier "unit" is in tests/machine.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from systolic.config.dump import toml_text
 from systolic.hw.spec import Chip
 from systolic.report.summary.layers import has_layers
 from systolic.run.result import Result
+from systolic.run.system import SystemResult
 from systolic.run.utilisation import multiplies
 
 PinnedChip = Mapping[str, Any]
@@ -52,6 +53,22 @@ def pin_of(result: Result, reason: str, *, with_chip: bool) -> Pin:
         if has_layers(summary)
         else None,
         chip=chip_tables(result.chip) if with_chip else None,
+    )
+
+
+def pin_of_system(result: SystemResult, reason: str) -> Pin:
+    """Return the pin that a finished run of a system is as it should be.
+
+    The links are one unit, in cycles of all of them; packets and their hops are operations.
+    """
+    outcome = result.outcome
+    spent = {"sending": sum(outcome.busy_cycles), "blocked": sum(outcome.blocked_cycles)}
+    return Pin(
+        tier="system",
+        reason=reason,
+        cycles=outcome.ticks,
+        units={"links": spent},
+        operations={"packets": outcome.packets, "packet_hops": outcome.packet_hops},
     )
 
 

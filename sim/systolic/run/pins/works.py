@@ -25,11 +25,14 @@ from systolic.run.execute import run
 from systolic.run.file_kinds import RUN_FILE
 from systolic.run.program import program_chip, read_program
 from systolic.run.result import Result
+from systolic.run.system import System, SystemResult, is_system_file, load_system, run_system
 from systolic.run.verdict import require_right
 from systolic.shipped import CONFIGS
 
 HEAD_BYTES = 64
 FIRST_REASON = "first pinned"
+BESIDES_RUNS = ("networks", "systems")
+"""Folders of shipped files whose names among the counts begin with the folder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,23 @@ class PinnedWork:
         return run(self.work, on, zeros if values else None, engine=self.engine)
 
 
+@dataclass(frozen=True, eq=False)
+class PinnedSystem:
+    """A system that may have a pin. name: among the counts."""
+
+    name: str
+    system: System
+
+    @property
+    def reason(self) -> str:
+        """Return the reason of its pin, until the file of counts has another."""
+        return self.system.file.description or FIRST_REASON
+
+    def run(self) -> SystemResult:
+        """Do the run."""
+        return run_system(self.system)
+
+
 def works_of(
     path: Path,
     folder: Path,
@@ -69,7 +89,7 @@ def works_of(
     overrides: Sequence[Override] = (),
     chip: Path | None = None,
     engine: EngineKind | None = None,
-) -> Iterator[PinnedWork]:
+) -> Iterator[PinnedWork | PinnedSystem]:
     """Yield the runs of a file: of a run file with sweeps one for each point, else one.
 
     Args:
@@ -81,6 +101,9 @@ def works_of(
 
     """
     name = ", ".join([name_of(path, folder), *(each.text or each.origin for each in overrides)])
+    if path.suffix.lower() == ".toml" and is_system_file(path):
+        yield PinnedSystem(name, load_system(path, overrides))
+        return
     if path.suffix.lower() != ".toml":
         module, _ = read_program(path)
         hardware = program_chip(module, path, chip, overrides)
@@ -142,22 +165,25 @@ def _is_run_file(data: bytes) -> bool:
     except (ValueError, RecursionError):
         return bool(RUN_FILE.search(data))
     return "pe_array" not in tables and (
-        "workload" in tables or isinstance(tables.get("chip"), str)
+        "network" in tables or "workload" in tables or isinstance(tables.get("chip"), str)
     )
 
 
 def shipped_runs() -> list[Path]:
-    """Return the run files that come with systolic: those of runs, then those of networks."""
+    """Return the files that come with systolic: of runs, of networks, and of systems."""
     runs = sorted((CONFIGS / "runs").glob("*.toml"))
     if not runs:
         raise ConfigError(f"{CONFIGS / 'runs'}: no run files; name the ones to check")
-    return [*runs, *sorted((CONFIGS / "networks").glob("*.toml"))]
+    others = (sorted((CONFIGS / folder).glob("*.toml")) for folder in BESIDES_RUNS)
+    return [*runs, *(path for each in others for path in each)]
 
 
 def folder_of_shipped(path: Path) -> Path:
     """Return the folder from which the path of a shipped run file is its name."""
-    in_networks = not name_of(path, CONFIGS / "networks").startswith("../")
-    return CONFIGS if in_networks else CONFIGS / "runs"
+    is_beside = any(
+        not name_of(path, CONFIGS / folder).startswith("../") for folder in BESIDES_RUNS
+    )
+    return CONFIGS if is_beside else CONFIGS / "runs"
 
 
 def name_of(path: Path, folder: Path) -> str:

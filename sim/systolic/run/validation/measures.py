@@ -16,15 +16,17 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import DmaCopy, Program
 from systolic.run.result import Result
+from systolic.run.system import SystemResult
 from systolic.run.validation.programs import (
     NAME,
     chip_of,
     is_legal,
     result_of_file,
     result_of_lines,
+    system_of_file,
 )
 from systolic.run.validation.table import ValidationRow
-from systolic.run.validation.units import UNITS_OF, factor_of, unit_of_cycles
+from systolic.run.validation.units import CYCLES, UNITS_OF, factor_of, unit_of_cycles
 
 LARGEST = 1 << 24
 """No search goes beyond this number: an access has no more elements in a partition."""
@@ -42,8 +44,22 @@ def measured(row: ValidationRow) -> float:
 
 def _length(row: ValidationRow) -> float:
     """Return the time from cycle 0 to the end of the run."""
+    if (system := system_of_file(row)) is not None:
+        return _told_of_system(row, system)
     result = _result(row)
     return _told(row, result.trace.ticks, result.chip)
+
+
+def _told_of_system(row: ValidationRow, result: SystemResult) -> float:
+    """Return the time of a system in ticks, which are cycles if it has one clock, or in ns."""
+    ticks, mhz = result.outcome.ticks, result.system.network.ticks_mhz
+    if row.unit == CYCLES:
+        return ticks
+    if unit_of_cycles(row.unit) is not None:
+        raise ConfigError(f"{row.where}: unit: a system has no unit {row.unit.split()[0]}")
+    if mhz is None:
+        raise ConfigError(f"{row.where}: unit: {row.run} has no clock; needs one, or cycles")
+    return ticks * 1000 / mhz
 
 
 def _each(row: ValidationRow) -> float:

@@ -21,6 +21,7 @@ from systolic.run.execute import run
 from systolic.run.program import program_chip, program_result, read_program
 from systolic.run.result import Result
 from systolic.run.settings import Settings
+from systolic.run.system import SystemResult, is_system_file, load_system, run_system
 from systolic.run.validation.table import ValidationRow
 
 HEAD = "systolic program 1"
@@ -54,6 +55,16 @@ def result_of_file(row: ValidationRow) -> Result:
             overrides.append(Override(("chip",), row.chip, row.where, row.folder, text))
         return run(load_run(path, overrides), values=False)
     return _result_of_program(row, path, overrides)
+
+
+def system_of_file(row: ValidationRow) -> SystemResult | None:
+    """Return the result of the system file that a row names; None if it names none."""
+    path = row.folder / row.run
+    if not row.run or not is_system_file(path):
+        return None
+    if row.chip:
+        raise ConfigError(f"{row.where}: chip: means nothing to a system file")
+    return run_system(load_system(path, _overrides(row)))
 
 
 def _result_of_program(row: ValidationRow, path: Path, overrides: list[Override]) -> Result:

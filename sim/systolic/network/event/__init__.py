@@ -1,0 +1,1 @@
+"""The event model of a network: an event for each grant, or for a whole train of packets."""

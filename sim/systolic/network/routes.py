@@ -1,0 +1,88 @@
+"""Routes from a table, or the shortest ones where the table has none; each must fit its links."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from systolic.errors import ConfigError, perhaps
+from systolic.network.network import Link, Route
+from systolic.network.spec import Node, RouteTable
+
+Router = Callable[[Node, Node], Route]
+
+
+def table_router(
+    routes: Sequence[RouteTable], nodes: Sequence[Node], links: Sequence[Link]
+) -> Router:
+    """Return the router of a table of routes, all of which are checked now."""
+    known = {(each.source, each.target): _checked(each, links) for each in routes}
+    if len(known) < len(routes):
+        pairs = [(each.source, each.target) for each in routes]
+        source, target = next(pair for pair in pairs if pairs.count(pair) > 1)
+        raise ConfigError(f"network: two routes from node {source} to node {target}")
+
+    def route(source: Node, target: Node) -> Route:
+        check_nodes((source, target), nodes)
+        if (source, target) not in known:
+            raise ConfigError(f"network: no route from node {source} to node {target}")
+        return known[source, target]
+
+    return route
+
+
+def check_nodes(asked: Sequence[Node], nodes: Sequence[Node]) -> None:
+    """Raise ConfigError for a node that no link names."""
+    for node in asked:
+        if node not in nodes:
+            raise ConfigError(f"network: no node {node!r}{perhaps(str(node), map(str, nodes))}")
+
+
+def _checked(table: RouteTable, links: Sequence[Link]) -> Route:
+    """Return a route whose links lead from its source to its target, on channels that they have."""
+    what = f"network: the route from node {table.source} to node {table.target}"
+    channels = (0,) * len(table.links) if table.channels is None else table.channels
+    if len(channels) != len(table.links):
+        raise ConfigError(f"{what} has {len(table.links)} links and {len(channels)} channels")
+    here = table.source
+    for number, channel in zip(table.links, channels, strict=True):
+        if number >= len(links):
+            raise ConfigError(f"{what}: no link {number} (there are 0 to {len(links) - 1})")
+        link = links[number]
+        if link.source != here:
+            raise ConfigError(f"{what}: link {number} ({link}) does not begin at node {here}")
+        if channel >= link.channels:
+            raise ConfigError(
+                f"{what}: link {number} ({link}) has {link.channels} channels, found channel "
+                f"{channel}"
+            )
+        here = link.target
+    if here != table.target:
+        raise ConfigError(f"{what} ends at node {here}")
+    return Route(table.links, channels)
+
+
+def shortest_router(nodes: Sequence[Node], links: Sequence[Link]) -> Router:
+    """Return the router of fewest links; of equally short ways the one of the first links."""
+    leaving: dict[Node, list[int]] = {node: [] for node in nodes}
+    for number, link in enumerate(links):
+        leaving[link.source].append(number)
+
+    def route(source: Node, target: Node) -> Route:
+        check_nodes((source, target), nodes)
+        came_by: dict[Node, int] = {}
+        queue = deque([source])
+        while queue and target not in came_by:
+            for number in leaving[queue.popleft()]:
+                node = links[number].target
+                if node not in came_by and node != source:
+                    came_by[node] = number
+                    queue.append(node)
+        if target not in came_by:
+            raise ConfigError(f"network: no links lead from node {source} to node {target}")
+        way = [came_by[target]]
+        while links[way[0]].source != source:
+            way.insert(0, came_by[links[way[0]].source])
+        return Route(tuple(way), (0,) * len(way))
+
+    return route
