@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -14,7 +15,14 @@ from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.places.modes import stretch
 from systolic.compiler.streams.emit import Plan, Stage, emit
-from systolic.compiler.streams.plan import JUDGED, LARGEST_JUDGED, Judge, Rated, rated_plans
+from systolic.compiler.streams.plan import (
+    ALIKE,
+    JUDGED,
+    JUDGED_BYTES,
+    JUDGED_INSTRUCTIONS,
+    Judge,
+    rated_plans,
+)
 from systolic.compiler.streams.table import streams
 from systolic.compiler.streams.tiling import Cut, Shape, tiles
 from systolic.compiler.streams.work import Frame, Stream
@@ -86,7 +94,7 @@ def _said(stream: Stream, planned: Planned) -> str:
     known = "simulated" if planned.judged else "estimated"
     ticks = f"{known}: {round(planned.ticks)} ticks"
     if cut is None:
-        return f"{how}, within DRAM through {plan.store_queues} queues ({ticks})"
+        return f"{how}, within DRAM through {plan.store_ways} queues ({ticks})"
     first = next(tiles(frame, cut))
     shape = Shape(frame, cut, first.counts)
     number = sum(1 for _ in tiles(frame, cut))
@@ -107,60 +115,88 @@ class _Planner:
     known: dict[str, list[Planned]] = field(default_factory=dict)
 
     def best(self, stream: Stream) -> list[Planned]:
-        """Return the frames of the best way of a stream, with their plans."""
-        ways = [[self._frame(frame) for frame in way] for way in stream.ways]
-        fitting = [way for way in ways if all(planned is not None for planned in way)]
-        if not fitting:
+        """Return the frames of the best way of a stream, with their plans.
+
+        Frames of one stream do not depend on one another. So several are judged together as well,
+        each with plans that leave queues to the others.
+        """
+        found: list[tuple[float, list[Planned]]] = []
+        for way in stream.ways:
+            plans = [self._frame(frame) for frame in way]
+            if not all(plans):
+                continue
+            chosen = [each[0]._replace(frame=f) for each, f in zip(plans, way, strict=True)]
+            if len(way) == 1 or self.judge is None:
+                found.append((sum(planned.ticks for planned in chosen), chosen))
+                continue
+            tried = {tuple(p.plan for p in chosen): chosen}
+            for most in (1, 2, 4):
+                few = [
+                    min(each, key=lambda p: (_copies(p.plan) > most, p.ticks))._replace(frame=f)
+                    for each, f in zip(plans, way, strict=True)
+                ]
+                tried.setdefault(tuple(p.plan for p in few), few)
+            for some in tried.values():
+                drafts = self._together(some)
+                if drafts is not None:
+                    found.append((self._ticks(drafts), some))
+        if not found:
             raise CompileError(
                 f'operation "{stream.layer}": no tile of {stream.output} fits {self.chip.name}'
             )
-        return min(fitting, key=lambda way: sum(p.ticks for p in way if p))  # type: ignore[return-value]
+        return min(found, key=lambda each: each[0])[1]
 
-    def _frame(self, frame: Frame) -> Planned | None:
+    def _frame(self, frame: Frame) -> list[Planned]:
+        """Return plans of a frame, the best first."""
         key = repr(frame.key())
         if key not in self.known:
             self.known[key] = self._planned(frame)
-        found = self.known[key]
-        return found[0]._replace(frame=frame) if found else None
+        return self.known[key]
 
     def _planned(self, frame: Frame) -> list[Planned]:
         rated = rated_plans(self.chip, frame, self._engine_ticks)
-        if self.judge is None:
-            for each in rated:
-                if self._drafts(frame, each.plan) is not None:
-                    return [Planned(frame, each.plan, each.ticks, 0)]
-            return []
         found: list[Planned] = []
-        work = 0
-        for each in self._unlike(rated):
-            drafts = self._drafts(frame, each.plan)
+        moved, instructions = 0, 0
+        size = sum(
+            _extent(frame, n) * SIZE_BYTES[side.dtype] for n, side in enumerate(frame.sides)
+        )
+        of_cut: Counter[Cut | None] = Counter()
+        for each in rated:
+            of_cut[each.plan.cut] += 1
+            if of_cut[each.plan.cut] > ALIKE and each.plan.cut is not None and self.judge:
+                continue
+            drafts = self._together([Planned(frame, each.plan, each.ticks, 0)])
             if drafts is None:
                 continue
-            work += len(drafts)
-            program = synchronise_drafts("judged", drafts).program
-            ticks = self.judge(waits_for_engines(program, self.chip))
-            found.append(Planned(frame, each.plan, ticks, len(found) + 1))
-            if len(found) >= JUDGED or work > LARGEST_JUDGED * JUDGED:
+            moved += size
+            instructions += len(drafts)
+            enough = moved > JUDGED_BYTES or instructions > JUDGED_INSTRUCTIONS
+            if self.judge is None or (enough and not found):
+                return [Planned(frame, each.plan, each.ticks, 0)]
+            if enough or len(found) == JUDGED:
                 break
-        return sorted(found, key=lambda planned: planned.ticks)[:1]
+            found.append(Planned(frame, each.plan, self._ticks(drafts), len(found) + 1))
+        return sorted(found, key=lambda planned: planned.ticks)
 
-    def _unlike(self, rated: list[Rated]) -> list[Rated]:
-        """Return the plans, those that are worse by far left out, some of each cut first."""
-        if not rated:
-            return []
-        return rated
+    def _ticks(self, drafts: Sequence[Draft]) -> int:
+        """Return the ticks that drafts take as a program."""
+        assert self.judge is not None
+        program = synchronise_drafts("judged", drafts).program
+        return self.judge(waits_for_engines(program, self.chip))
 
-    def _drafts(self, frame: Frame, plan: Plan) -> tuple[Draft, ...] | None:
-        """Return the drafts of a frame alone, its tensors one after another; None if it fits not."""
+    def _together(self, planned: Sequence[Planned]) -> tuple[Draft, ...] | None:
+        """Return the drafts of frames alone, their tensors one after another; None if one fits not."""
         bases: dict[str, int] = {}
         at = 0
-        for number, side in enumerate(frame.sides):
-            if side.tensor not in bases:
-                bases[side.tensor] = at
-                at += -(-_extent(frame, number) * SIZE_BYTES[side.dtype] // 64) * 64
+        for frame in (each.frame for each in planned):
+            for number, side in enumerate(frame.sides):
+                if side.tensor not in bases:
+                    bases[side.tensor] = at
+                    at += -(-_extent(frame, number) * SIZE_BYTES[side.dtype] // 64) * 64
         stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
-        if not emit(stage, frame, plan, "judged"):
-            return None
+        for frame, plan, _, _ in planned:
+            if not emit(stage, frame, plan, "judged"):
+                return None
         return tuple(stage.drafts.found)
 
     def _engine_ticks(self, frame: Frame, cut: Cut, shape: Shape) -> float | None:
@@ -181,6 +217,11 @@ class _Planner:
                 ticks = engine_cycles(self.chip, work.engine, work) * self.chip.period(work.engine)
                 busy[work.engine] = busy.get(work.engine, 0) + ticks
         return float(max(busy.values(), default=0))
+
+
+def _copies(plan: Plan) -> int:
+    """Return among how many queues the copies of a plan are shared."""
+    return max(plan.load_ways, plan.store_ways)
 
 
 def _extent(frame: Frame, side: int) -> int:

@@ -34,7 +34,7 @@ ALIGNED_BYTES = 64
 class Plan(NamedTuple):
     """How a frame is done.
 
-    cut: None if its elements are copied within DRAM. slots: tiles in the state buffer at a time.
+    cut: None if its elements are copied within DRAM, through any queues. slots: tiles in the state buffer at a time.
     load_queues, store_queues: how many of the first, and of the last, DMA queues load and store.
     load_ways, store_ways: among how many queues each copy is shared.
     """
@@ -97,6 +97,7 @@ class Stage:
     busy: dict[str, int] = field(default_factory=dict)
     queued: dict[int, float] = field(default_factory=dict)
     held_tables: set[str] = field(default_factory=set)
+    buffers: Buffers | None = None
     frames: int = 0
 
     def tensor(self, name: str) -> Region:
@@ -147,10 +148,10 @@ def _emit_straight(stage: Stage, frame: Frame, plan: Plan, layer: str) -> None:
         [(m.steps[number], m.steps[0], m.count) for m in modes if m.count > 1],
         starts[number],
         starts[0],
-        plan.store_queues,
+        plan.store_ways,
     )
     size = SIZE_BYTES[target.dtype]
-    queues = range(plan.store_queues)
+    queues = range(stage.chip.dma.queues)
     for at, to, here, there in found:
         begin = stage.bases[source.tensor] + at * size
         read = Access(Buffer.DRAM, source.dtype, 0, 1, begin, here)
@@ -236,28 +237,39 @@ class _Emitter:
                 return False
             for key, size in self._sizes(shape):
                 sizes[key] = max(size, sizes.get(key, 0))
-        buffers = Buffers(self.stage.chip)
+        wanted = [
+            (key, number)
+            for key in sizes
+            for number in range(1 if self._resident_key(key) else len(self.slots))
+        ]
+        found = self._room([sizes[key] for key, _ in wanted])
+        if found is None:
+            return False
         places: list[tuple[Interval, Region]] = []
-        for key, size in sizes.items():
-            shared = self._resident_key(key)
-            for number, slot in enumerate(self.slots):
-                if shared and number:
-                    slot.bytes_at[key] = self.slots[0].bytes_at[key]
-                    slot.regions[key] = self.slots[0].regions[key]
-                    continue
-                first = buffers.place(size)
-                if first is None:
-                    return False
-                name = f"{self.stage.frames}.{_named(key)}.{number}"
-                region = self.stage.region(name, first, size)
+        for (key, number), first in zip(wanted, found, strict=True):
+            name = f"{self.stage.frames}.{_named(key)}.{number}"
+            region = self.stage.region(name, first, sizes[key])
+            places.append((Interval(first, first + sizes[key]), region))
+            for slot in self.slots if self._resident_key(key) else [self.slots[number]]:
                 slot.bytes_at[key], slot.regions[key] = first, region
-                places.append((Interval(first, first + size), region))
         self.stage.used = [
             (span, region)
             for span, region in self.stage.used
             if not any(span.meets(new) for new, _ in places)
         ] + places
         return True
+
+    def _room(self, sizes: Sequence[int]) -> list[int] | None:
+        """Return where buffers begin: beside those of the frames before, or over them."""
+        for begun in (self.stage.buffers, None):
+            buffers = Buffers(self.stage.chip)
+            if begun is not None:
+                buffers.taken = list(begun.taken)
+            found = [buffers.place(size) for size in sizes]
+            if None not in found:
+                self.stage.buffers = buffers
+                return [first for first in found if first is not None]
+        return None
 
     def _resident_key(self, key: object) -> bool:
         """Return whether an operand is one and the same for all tiles, so that it is loaded once."""

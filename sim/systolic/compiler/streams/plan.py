@@ -28,8 +28,12 @@ Judge = Callable[[Program], int]
 
 JUDGED = 12
 """How many plans of a frame are simulated."""
-LARGEST_JUDGED = 400
-"""The most instructions of which a program is simulated as often; larger ones less often."""
+ALIKE = 2
+"""How many plans of one cut are simulated: those that differ in slots and queues alone."""
+JUDGED_BYTES = 8 << 20
+"""The most bytes that all plans of a frame that are simulated move together."""
+JUDGED_INSTRUCTIONS = 4_000
+"""The most instructions of all of them together."""
 MOST_TILES = 1024
 """More tiles than these are not looked at where fewer are possible."""
 
@@ -83,10 +87,13 @@ def _straight(chip: Chip, frame: Frame) -> Iterator[Rated]:
         copies = max(queues, outer // largest if pairs > 4 else 1)
         total = runs_cycles(chip, runs, length * size, 1, within=True)
         rate = total / (1 if chip.dma.is_spread else min(queues, runs))
-        shared = 2 * runs * length * size / dram_rate(chip, queues)
+        shared = max(
+            runs * length * size / dram_rate(chip, queues),
+            2 * runs * length * size / chip.dram.bytes_per_cycle,
+        )
         lats = 1 if chip.dma.outstanding > 1 else -(-copies // queues)
         cycles = lats * latency_cycles(chip) + max(rate, shared)
-        yield Rated(Plan(None, store_queues=queues), cycles * chip.period("dma"))
+        yield Rated(Plan(None, store_ways=queues), cycles * chip.period("dma"))
 
 
 def _queue_counts(chip: Chip) -> list[int]:
@@ -257,32 +264,47 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
         return
     latency, period = latency_cycles(chip), chip.period("dma")
     load, store = _moving(chip, loads), _moving(chip, stores)
-    bytes_ = sum(_bytes(each) for each in (*loads, *stores))
-    all_cycles = bytes_ * number / dram_rate(chip, chip.dma.queues)
+    all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
+    engine_cycles = engine / period
     for plan in _queue_plans(chip, cut, number):
         loading, storing = plan.load_queues, plan.store_queues
-        hidden = chip.dma.outstanding > 1
-        both = loading + storing > chip.dma.queues
-        load_copies, store_copies = (
-            len(loads) * plan.load_ways,
-            len(stores) * plan.store_ways,
-        )
-        load_work = load + (0 if hidden else load_copies * latency)
-        store_work = store + (0 if hidden else store_copies * latency)
-        if both:
+        tile_in = load.cycles(chip, loading, plan.load_ways)
+        tile_out = store.cycles(chip, storing, plan.store_ways)
+        wait = 0 if chip.dma.outstanding > 1 else latency
+        load_work = load.alone + wait * load.copies * plan.load_ways
+        store_work = store.alone + wait * store.copies * plan.store_ways
+        if loading + storing > chip.dma.queues:
             queue = number * (load_work + store_work) / chip.dma.queues
         else:
             queue = max(number * load_work / loading, number * store_work / storing)
-        rounds_in = -(-load_copies // loading) if not hidden else 1
-        rounds_out = -(-store_copies // storing) if not hidden else 1
-        tile_in = rounds_in * latency + load / min(loading, max(1, load_copies))
-        tile_out = rounds_out * latency + store / min(storing, max(1, store_copies))
-        engine_cycles = engine / period
-        held = max(tile_in + engine_cycles, tile_out + engine_cycles)
-        slots = number * held / plan.slots
+        slots = number * (max(tile_in, tile_out) + engine_cycles) / plan.slots
+        busiest = max(queue, all_cycles, slots, number * engine_cycles) * number / (number + 1)
         once = tile_in + engine_cycles + tile_out
-        ticks = max(queue, all_cycles, slots, number * engine_cycles) * (1 - 1 / (number + 1))
-        yield Rated(plan, (once + ticks * (number > 1)) * period)
+        yield Rated(plan, (once + busiest * (number > 1)) * period)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """Copies of a tile: how many, their bytes, the cycles of all one after another, the longest's."""
+
+    copies: int
+    bytes: int
+    alone: float
+    longest: float
+
+    def cycles(self, chip: Chip, queues: int, ways: int) -> float:
+        """Return the cycles of all through some queues, each copy shared by some, with latencies."""
+        if not self.copies:
+            return 0.0
+        together = self.copies * ways
+        rounds = 1 if chip.dma.outstanding > 1 else -(-together // queues)
+        shared = 1 if chip.dma.is_spread else ways  # each queue has all engines
+        moving = max(
+            self.bytes / dram_rate(chip, queues),
+            self.alone / min(queues, self.copies * shared),
+            self.longest / shared,
+        )
+        return rounds * latency_cycles(chip) + moving
 
 
 def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[Plan]:
@@ -303,17 +325,12 @@ def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[Plan]:
                 yield Plan(cut, many, loading, storing, min(ways, loading), min(ways, storing))
 
 
-def _moving(chip: Chip, moves: list[tuple[str, Move]]) -> float:
-    """Return the DMA cycles of a queue alone for some copies, without their latency."""
-    total = 0.0
+def _moving(chip: Chip, moves: list[tuple[str, Move]]) -> _Moving:
+    """Return what some copies take in a queue alone, without their latency."""
+    alone, bytes_ = [0.0], 0
     for dtype, move in moves:
         run = move.run
-        total += runs_cycles(
-            chip, -(-move.elements // run), run * SIZE_BYTES[dtype], move.partitions
-        )
-    return total
-
-
-def _bytes(each: tuple[str, Move]) -> int:
-    dtype, move = each
-    return move.elements * SIZE_BYTES[dtype]
+        size = SIZE_BYTES[dtype]
+        alone.append(runs_cycles(chip, -(-move.elements // run), run * size, move.partitions))
+        bytes_ += move.elements * size
+    return _Moving(len(moves), bytes_, sum(alone), max(alone))
