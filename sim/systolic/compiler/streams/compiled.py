@@ -24,7 +24,7 @@ from systolic.compiler.streams.plan import (
     rated_plans,
 )
 from systolic.compiler.streams.table import streams
-from systolic.compiler.streams.tiling import Cut, Shape, tiles
+from systolic.compiler.streams.tiling import Cut, Shape, tile_count, tiles
 from systolic.compiler.streams.work import Frame, Stream
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.errors import CompileError
@@ -154,29 +154,44 @@ class _Planner:
         return self.known[key]
 
     def _planned(self, frame: Frame) -> list[Planned]:
+        """Return plans of a frame, the best first: of those by estimate the best few are judged."""
         rated = rated_plans(self.chip, frame, self._engine_ticks)
+        fitting: list[Planned] = []
         found: list[Planned] = []
-        moved, instructions = 0, 0
-        size = sum(
-            _extent(frame, n) * SIZE_BYTES[side.dtype] for n, side in enumerate(frame.sides)
-        )
         of_cut: Counter[Cut | None] = Counter()
+        left = Judging()
         for each in rated:
+            planned = Planned(frame, each.plan, each.ticks, 0)
+            if self.judge is None:
+                if self._together([planned]) is not None:
+                    return [planned]
+                continue
             of_cut[each.plan.cut] += 1
-            if of_cut[each.plan.cut] > ALIKE and each.plan.cut is not None and self.judge:
+            if of_cut[each.plan.cut] > ALIKE and each.plan.cut is not None:
                 continue
-            drafts = self._together([Planned(frame, each.plan, each.ticks, 0)])
-            if drafts is None:
+            size = self._bytes(planned)
+            if fitting and size > left.bytes:
                 continue
-            moved += size
-            instructions += len(drafts)
-            enough = moved > JUDGED_BYTES or instructions > JUDGED_INSTRUCTIONS
-            if self.judge is None or (enough and not found):
-                return [Planned(frame, each.plan, each.ticks, 0)]
-            if enough or len(found) == JUDGED:
+            parts = [self._together([planned._replace(frame=f)]) for f, _ in shortened(planned)]
+            if None in parts:
+                continue
+            fitting.append(planned)
+            if left.allows(size, sum(len(part or ()) for part in parts)):
+                ticks = [self._ticks(part) for part in parts if part is not None]
+                found.append(planned._replace(ticks=_in_full(planned, ticks), judged=1))
+            if left.is_over or len(found) == JUDGED:
                 break
-            found.append(Planned(frame, each.plan, self._ticks(drafts), len(found) + 1))
-        return sorted(found, key=lambda planned: planned.ticks)
+        return sorted(found, key=lambda planned: planned.ticks) or fitting[:1]
+
+    def _bytes(self, planned: Planned) -> int:
+        """Return the bytes that move in bursts when a plan is judged: each costs the judge time."""
+        if self.chip.dram.organisation is None:
+            return 0
+        return sum(
+            _extent(frame, n) * SIZE_BYTES[side.dtype]
+            for frame, _ in shortened(planned)
+            for n, side in enumerate(frame.sides)
+        )
 
     def _ticks(self, drafts: Sequence[Draft]) -> int:
         """Return the ticks that drafts take as a program."""
@@ -217,6 +232,60 @@ class _Planner:
                 ticks = engine_cycles(self.chip, work.engine, work) * self.chip.period(work.engine)
                 busy[work.engine] = busy.get(work.engine, 0) + ticks
         return float(max(busy.values(), default=0))
+
+
+@dataclass(slots=True)
+class Judging:
+    """What may be simulated still for a frame, counted in bytes and instructions."""
+
+    bytes: int = JUDGED_BYTES
+    instructions: int = JUDGED_INSTRUCTIONS
+    asked: int = 0
+
+    def allows(self, size: int, instructions: int) -> bool:
+        """Return whether a program may be simulated, and count it if so."""
+        self.asked += 1
+        if size > self.bytes or instructions > self.instructions:
+            return False
+        self.bytes -= size
+        self.instructions -= instructions
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether enough plans have been asked for."""
+        return self.asked >= 2 * JUDGED
+
+
+def shortened(planned: Planned) -> list[tuple[Frame, int]]:
+    """Return a frame, or two shorter ones from whose times that of the frame follows, and tiles.
+
+    The times of many equal tiles grow evenly once all slots are in use.
+    """
+    frame, plan, cut = planned.frame, planned.plan, planned.plan.cut
+    if cut is None or not frame.modes:
+        return [(frame, 1)]
+    first, *others = frame.modes
+    block = cut.columns[0] * cut.partitions[0]
+    blocks, number = -(-first.count // block), tile_count(frame, cut)
+    each = number // blocks
+    few, many = (-(-times * (plan.slots + 1) // each) for times in (1, 2))
+    if many >= blocks:
+        return [(frame, number)]
+    return [
+        (replace(frame, modes=(first._replace(count=n * block), *others)), n * each)
+        for n in (few, many)
+    ]
+
+
+def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
+    """Return the ticks of a frame from those of the shorter ones."""
+    if len(ticks) == 1:
+        return ticks[0]
+    (_, few), (_, many) = shortened(planned)
+    assert planned.plan.cut is not None
+    rest = tile_count(planned.frame, planned.plan.cut) - few
+    return ticks[0] + (ticks[1] - ticks[0]) * rest / (many - few)
 
 
 def _copies(plan: Plan) -> int:

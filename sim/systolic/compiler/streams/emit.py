@@ -470,12 +470,13 @@ class _Emitter:
         target, region = made
         if lane.cls is CopyPredicated:
             self._one(layer, COPY, taken[:1], made, order)
-            taken = taken[1:]
+            kept, taken = [region], taken[1:]
             fields = list(lane.others)
         else:
+            kept = []
             fields = [lane.first, *lane.others]
         wide = [t for name, (t, _) in zip(fields, taken, strict=True) if not lane.per_lane(name)]
-        regions = [r for _, r in taken]
+        regions = [*(r for _, r in taken), *kept]
         for accesses in _named_by_four([*wide, target], order):
             *read, written = accesses
             named: dict[str, Access] = {"target": written}

@@ -31,7 +31,7 @@ JUDGED = 12
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""
 JUDGED_BYTES = 8 << 20
-"""The most bytes that all plans of a frame that are simulated move together."""
+"""The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
 JUDGED_INSTRUCTIONS = 4_000
 """The most instructions of all of them together."""
 MOST_TILES = 1024
@@ -58,7 +58,7 @@ def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rate
         cuts.setdefault(cut)
     for cut in cuts:
         found += _tiled(chip, frame, cut, engine_ticks)
-    return sorted(found, key=lambda each: each.ticks)
+    return sorted(found, key=lambda each: (each.ticks, each.plan.load_ways, each.plan.store_ways))
 
 
 # Within DRAM
@@ -298,7 +298,7 @@ class _Moving:
             return 0.0
         together = self.copies * ways
         rounds = 1 if chip.dma.outstanding > 1 else -(-together // queues)
-        shared = 1 if chip.dma.is_spread else ways  # each queue has all engines
+        shared = ways if chip.state_buffer.is_split else 1  # else they take turns at a port
         moving = max(
             self.bytes / dram_rate(chip, queues),
             self.alone / min(queues, self.copies * shared),
