@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from systolic.compiler.cost.engines import engine_cycles
+from systolic.compiler.cost.engines import engine_cycles, engines_able
 from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.drafts import Draft, Drafts
@@ -214,24 +214,23 @@ class _Planner:
                 return None
         return tuple(stage.drafts.found)
 
-    def _engine_ticks(self, frame: Frame, cut: Cut, shape: Shape) -> float | None:
-        """Return the ticks for which engines are busy with a tile, shared among them."""
+    def _engine_ticks(self, frame: Frame, cut: Cut, shape: Shape) -> tuple[float, int] | None:
+        """Return the ticks for which engines are busy with a tile, and how many could share it."""
         bases = {side.tensor: 0 for side in frame.sides}
         stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
         one = replace(frame, modes=tuple(
             m._replace(count=n) for m, n in zip(frame.modes, shape.counts, strict=True)))
-        try:
-            if not emit(stage, one, Plan(cut), "estimate"):
-                return None
-        except CompileError:
-            raise
+        if not emit(stage, one, Plan(cut), "estimate"):
+            return None
         busy: dict[str, int] = {}
+        able = 2
         for draft in stage.drafts.found:
             work = draft.instruction
             if isinstance(work, OnEngine):
                 ticks = engine_cycles(self.chip, work.engine, work) * self.chip.period(work.engine)
                 busy[work.engine] = busy.get(work.engine, 0) + ticks
-        return float(max(busy.values(), default=0))
+                able = min(able, len(engines_able(self.chip, work)))
+        return float(max(busy.values(), default=0)), able if busy else 1
 
 
 @dataclass(slots=True)

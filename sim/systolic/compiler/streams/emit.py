@@ -36,7 +36,9 @@ class Plan(NamedTuple):
 
     cut: None if its elements are copied within DRAM, through any queues. slots: tiles in the state buffer at a time.
     load_queues, store_queues: how many of the first, and of the last, DMA queues load and store.
-    load_ways, store_ways: among how many queues each copy is shared.
+    load_ways, store_ways: among how many queues each copy is shared. shares: of a tile's columns,
+    an engine each; buffers lie with the middle of a row on the edge of two banks, so that the
+    engines have ports of their own.
     """
 
     cut: Cut | None
@@ -45,6 +47,7 @@ class Plan(NamedTuple):
     store_queues: int = 1
     load_ways: int = 1
     store_ways: int = 1
+    shares: int = 1
 
 
 @dataclass(slots=True)
@@ -61,12 +64,18 @@ class Buffers:
         """Begin with empty banks."""
         self.taken = [0] * self.chip.state_buffer.banks
 
-    def place(self, size_bytes: int) -> int | None:
+    def place(self, size_bytes: int, middle: int = 0) -> int | None:
         """Return the first byte of a buffer; None if there is no room.
 
         A buffer of less than a bank lies in one bank, the emptiest; a longer one in banks of its own.
+        middle: of two banks of its own, the byte with which the second begins (0: anywhere).
         """
         bank = self.chip.state_buffer.bank_bytes
+        if middle and max(middle, size_bytes - middle) <= bank:
+            for number in range(0, len(self.taken) - 1, 2):
+                if not any(self.taken[number : number + 2]):
+                    self.taken[number] = self.taken[number + 1] = bank
+                    return (number + 1) * bank - middle
         needed = -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
         if needed <= bank:
             number = min(range(len(self.taken)), key=lambda n: self.taken[n])
@@ -242,7 +251,7 @@ class _Emitter:
             for key in sizes
             for number in range(1 if self._resident_key(key) else len(self.slots))
         ]
-        found = self._room([sizes[key] for key, _ in wanted])
+        found = self._room([(sizes[key], self._middle(key, sizes[key])) for key, _ in wanted])
         if found is None:
             return False
         places: list[tuple[Interval, Region]] = []
@@ -259,13 +268,21 @@ class _Emitter:
         ] + places
         return True
 
-    def _room(self, sizes: Sequence[int]) -> list[int] | None:
+    def _middle(self, key: object, size: int) -> int:
+        """Return the byte of a buffer at which the second engine's columns begin; 0: anywhere."""
+        if self.plan.shares == 1 or self._resident_key(key):
+            return 0
+        count = self.shape(self.tiles[0]).held(None, 0).elements
+        width = size // count if count and size % count == 0 else 0
+        return count // self.plan.shares * width
+
+    def _room(self, sizes: Sequence[tuple[int, int]]) -> list[int] | None:
         """Return where buffers begin: beside those of the frames before, or over them."""
         for begun in (self.stage.buffers, None):
             buffers = Buffers(self.stage.chip)
             if begun is not None:
                 buffers.taken = list(begun.taken)
-            found = [buffers.place(size) for size in sizes]
+            found = [buffers.place(size, middle) for size, middle in sizes]
             if None not in found:
                 self.stage.buffers = buffers
                 return [first for first in found if first is not None]
@@ -477,7 +494,7 @@ class _Emitter:
             fields = [lane.first, *lane.others]
         wide = [t for name, (t, _) in zip(fields, taken, strict=True) if not lane.per_lane(name)]
         regions = [*(r for _, r in taken), *kept]
-        for accesses in _named_by_four([*wide, target], order):
+        for accesses in _shared([*wide, target], order, self.plan.shares):
             *read, written = accesses
             named: dict[str, Access] = {"target": written}
             rest = iter(read)
@@ -564,6 +581,23 @@ def _named_by_four(
             for each in lying
         ]
         yield from _named_by_four(moved, inner)
+
+
+def _shared(
+    lying: Sequence[_Lying], order: list[tuple[int, int]], shares: int
+) -> Iterable[list[Access]]:
+    """Yield accesses to the same elements of several operands, in equal shares for engines."""
+    if shares == 1 or not order or order[0][1] < shares:
+        yield from _named_by_four(lying, order)
+        return
+    (number, count), *inner = order
+    for share in range(shares):
+        begin, end = count * share // shares, count * (share + 1) // shares
+        moved = [
+            each._replace(first=each.first + begin * each.steps[number] * SIZE_BYTES[each.dtype])
+            for each in lying
+        ]
+        yield from _named_by_four(moved, [(number, end - begin), *inner])
 
 
 def _by_lane(

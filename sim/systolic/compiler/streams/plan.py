@@ -46,8 +46,9 @@ class Rated:
     ticks: float
 
 
-EngineCost = Callable[[Frame, Cut, Shape], float | None]
-"""Returns the ticks of the engines for a tile, shared among them; None if they cannot do it."""
+EngineCost = Callable[[Frame, Cut, Shape], tuple[float, int] | None]
+"""Returns the ticks of an engine for a tile, and how many engines could do all of it; None if a tile
+does not fit."""
 
 
 def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rated]:
@@ -259,9 +260,10 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
         return
     if len(loads) + len(stores) > 256:
         return
-    engine = engine_ticks(frame, cut, shape)
-    if engine is None:
+    found = engine_ticks(frame, cut, shape)
+    if found is None:
         return
+    engine, engines = found
     latency, period = latency_cycles(chip), chip.period("dma")
     load, store = _moving(chip, loads), _moving(chip, stores)
     all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
@@ -280,7 +282,11 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
         slots = number * (max(tile_in, tile_out) + engine_cycles) / plan.slots
         busiest = max(queue, all_cycles, slots, number * engine_cycles) * number / (number + 1)
         once = tile_in + engine_cycles + tile_out
-        yield Rated(plan, (once + busiest * (number > 1)) * period)
+        ticks = (once + busiest * (number > 1)) * period
+        yield Rated(plan, ticks)
+        if engines > 1 and len(frame.sides) * plan.slots * 2 <= chip.state_buffer.banks:
+            saved = engine_cycles * (1 - 1 / engines) * period
+            yield Rated(plan._replace(shares=engines), ticks - saved)
 
 
 @dataclass(frozen=True, slots=True)
