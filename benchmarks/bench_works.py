@@ -67,9 +67,7 @@ def _layout(rng: Random, rank: int) -> str:
     kind = rng.random()
     if kind < 0.15:
         rng.shuffle(order)
-    tiles = ""
-    if 0.15 <= kind < 0.3 and rank >= 2:
-        tiles = rng.choice([":T(8,128)", ":T(4,8)", ":T(8,128)(2,1)", ":T(2,32)"])
+    tiles = ":T(8,128)" if 0.15 <= kind < 0.3 and rank >= 2 else ""
     return "{" + ",".join(map(str, order)) + tiles + "}"
 
 
@@ -213,11 +211,39 @@ def _embedding(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
+def _reduce(rng: Random, chip: str) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, chip, 2)
+    dtype = rng.choice(["f32", "bf16", "s8"])
+    x = builder.tensor("x", _shape(rng, dtype, dims))
+    axes = sorted(rng.sample(range(len(dims)), rng.randint(1, len(dims) - 1)))
+    kept = [size for axis, size in enumerate(dims) if axis not in axes]
+    out = _shape(rng, "s32" if dtype == "s8" else dtype, kept)
+    name = rng.choice(["max", "sum"] if dtype == "s8" else ["max", "sum", "mean"])
+    builder.add("reduce", (x,), out, name="out", reduction=name, axes=tuple(axes))
+    return builder.graph()
+
+
+def _pool(rng: Random, chip: str) -> Graph:
+    builder = GraphBuilder("dram")
+    side = rng.choice([7, 14, 28]) if chip in SMALL else rng.choice([14, 28, 56, 112])
+    maps = rng.choice([2, 4]) if chip in SMALL else rng.choice([3, 16, 32, 64])
+    dtype = rng.choice(["f32", "bf16", "s8"])
+    like = rng.choice(["{3,2,1,0}", "{2,1,3,0}"])
+    window, stride = rng.choice([(2, 2), (3, 2), (3, 1)])
+    x = builder.tensor("x", f"{dtype}[1,{side},{side},{maps}]{like}")
+    made = (side - window) // stride + 1
+    given: dict[str, Any] = {"window": (window, window), "stride": (stride, stride)}
+    out = f"{dtype}[1,{made},{made},{maps}]{like}"
+    builder.add("pool", (x,), out, name="out", reduction=rng.choice(["max", "max", "sum"]), **given)
+    return builder.graph()
+
+
 FAMILIES: dict[str, Sequence[Callable[[Random, str], Graph]]] = {
     "elementwise": (_binary, _binary, _unary, _chain, _select, _requantise),
     "structural": (_slice, _slice, _concat, _pad, _embedding),
+    "reduced": (_reduce, _pool),
 }
-"""What draws a work; later ones: moves, convolutions, pools, reductions, norms."""
+"""What draws a work; later ones: moves, convolutions, norms."""
 
 
 def bound_cycles(graph: Graph, chip: Chip) -> float:

@@ -59,7 +59,7 @@ def streamed(graph: Graph, chip: Chip, options: Options, judge: Judge | None) ->
 
     Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
     """
-    found = streams(graph)
+    found = streams(graph, chip)
     if found is None:
         return None
     places = _places(graph, chip, found)
@@ -69,7 +69,10 @@ def streamed(graph: Graph, chip: Chip, options: Options, judge: Judge | None) ->
     choices: list[str] = []
     number = 0
     for stream in found:
-        for planned in planner.best(stream):
+        best = planner.best(stream)
+        if best is None:
+            return None
+        for planned in best:
             emit(stage, planned.frame, planned.plan, stream.layer)
             choices.append(_said(stream, planned))
             cut = planned.plan.cut
@@ -79,10 +82,10 @@ def streamed(graph: Graph, chip: Chip, options: Options, judge: Judge | None) ->
 
 def _places(graph: Graph, chip: Chip, found: Sequence[Stream]) -> DramPlaces:
     places = DramPlaces(chip)
-    named = [*graph.inputs, *(stream.output for stream in found)]
-    for name in named:
+    for name in graph.inputs:
         places.reserve(name, carrier_shape(graph.shape(name)))
-        places.put(name, name)
+    for stream in found:
+        places.reserve(stream.output, stream.shape)
     return places
 
 
@@ -114,8 +117,8 @@ class _Planner:
     judge: Judge | None
     known: dict[str, list[Planned]] = field(default_factory=dict)
 
-    def best(self, stream: Stream) -> list[Planned]:
-        """Return the frames of the best way of a stream, with their plans.
+    def best(self, stream: Stream) -> list[Planned] | None:
+        """Return the frames of the best way of a stream, with their plans; None if no tile fits.
 
         Frames of one stream do not depend on one another. So several are judged together as well,
         each with plans that leave queues to the others.
@@ -140,11 +143,7 @@ class _Planner:
                 drafts = self._together(some)
                 if drafts is not None:
                     found.append((self._ticks(drafts), some))
-        if not found:
-            raise CompileError(
-                f'operation "{stream.layer}": no tile of {stream.output} fits {self.chip.name}'
-            )
-        return min(found, key=lambda each: each[0])[1]
+        return min(found, key=lambda each: each[0])[1] if found else None
 
     def _frame(self, frame: Frame) -> list[Planned]:
         """Return plans of a frame, the best first."""

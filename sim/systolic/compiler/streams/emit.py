@@ -7,26 +7,42 @@ waits for those that wrote what it reads, and for those that used what it overwr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from systolic.compiler.cost.copies import move_cycles
 from systolic.compiler.cost.engines import on_cheapest
+from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import COPY, LaneStep, with_each, with_lane
+from systolic.compiler.streams.lying import Lying, Order, named_by_four, pattern_access, shared
+from systolic.compiler.streams.reductions import levels, segments
 from systolic.compiler.streams.tiling import Cut, Move, Shape, Tile, pairs_of, tiles
 from systolic.compiler.streams.work import Frame, Part, Step
 from systolic.errors import CompileError
-from systolic.hw.datatypes import SIZE_BYTES
+from systolic.hw.datatypes import SIZE_BYTES, data_type
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Activate, Buffer, CopyPredicated, DmaCopy, Memset, OnEngine
-from systolic.isa import Requantise, TensorTensor
+from systolic.isa import (
+    Access,
+    Activate,
+    Buffer,
+    CopyPredicated,
+    DmaCopy,
+    Memset,
+    OnEngine,
+    Pool,
+    Requantise,
+    TensorScalar,
+    TensorTensor,
+)
 from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.spans import Interval
 from systolic.workload.options import Options
 
+WORD_BYTES = 4
 ALIGNED_BYTES = 64
 """Where buffers begin: a multiple of every element's size, and of a burst."""
 
@@ -274,7 +290,7 @@ class _Emitter:
             return 0
         count = self.shape(self.tiles[0]).held(None, 0).elements
         width = size // count if count and size % count == 0 else 0
-        return count // self.plan.shares * width
+        return count // self.plan.shares * width // WORD_BYTES * WORD_BYTES
 
     def _room(self, sizes: Sequence[tuple[int, int]]) -> list[int] | None:
         """Return where buffers begin: beside those of the frames before, or over them."""
@@ -334,7 +350,24 @@ class _Emitter:
             for at, step in enumerate(part.kernel.steps):
                 if step.lane.cls is Requantise:
                     yield ("scaled", number, at), elements * SIZE_BYTES["f32"]
+                if step.lane.cls is Pool:
+                    yield from self._reduced_sizes(shape, part, number)
         yield ("out",), shape.held(None, 0).elements * SIZE_BYTES[self.frame.sides[0].dtype]
+
+    def _reduced_sizes(
+        self, shape: Shape, part: Part, number: int
+    ) -> Iterable[tuple[object, int]]:
+        """Yield the buffers of a reduction that takes more than one level."""
+        most = block_rows(self.stage.chip)
+        modes = shape.modes(part)
+        count = math.prod(mode.count for mode in modes if not mode.steps[0])
+        if count <= most:
+            return
+        kept = math.prod(mode.count for mode in modes if mode.steps[0])
+        (side,) = part.kernel.inputs
+        yield ("compact", number), kept * count * SIZE_BYTES[self.frame.sides[side].dtype]
+        for level, left in enumerate(segments(count, most)):
+            yield ("level", number, level), kept * left * 4
 
     # -- instructions
 
@@ -443,7 +476,7 @@ class _Emitter:
             value = int(value)
         target = self._out(slot, shape, part)
         region = slot.regions[("out",)]
-        for (access,) in _named_by_four([target], _order(shape, part)):
+        for (access,) in named_by_four([target], _order(shape, part)):
             self._on_engine(self.layer, _memset(value), {"target": access}, [], [region])
 
     def _steps(self, slot: _Slot, shape: Shape, part: Part, place: int) -> None:
@@ -452,19 +485,22 @@ class _Emitter:
             Step(COPY, (0,), self.frame.sides[0].dtype, self.layer),
         )
         order = _order(shape, part)
-        operands: list[tuple[_Lying, Region]] = []
+        operands: list[tuple[Lying, Region]] = []
         for side in kernel.inputs:
             held, dtype = shape.held(part, side), self.frame.sides[side].dtype
-            lying = _Lying(dtype, slot.bytes_at[("in", side)], shape.lanes, held.steps, held.elements)
+            lying = Lying(dtype, slot.bytes_at[("in", side)], shape.lanes, held.steps, held.elements)
             operands.append((lying, slot.regions[("in", side)]))
         for at, step in enumerate(steps):
             if at == len(steps) - 1:
                 target, region = self._out(slot, shape, part), slot.regions[("out",)]
             else:
-                target = self._temporary(slot, shape, part, ("step", place, at), step.dtype)
+                kept = self._kept(shape, part, order) if step.lane.cls is Pool else order
+                target = self._temporary(slot, shape, part, ("step", place, at), step.dtype, kept)
                 region = slot.regions[("step", place, at)]
             taken = [operands[n] for n in step.operands]
-            if step.lane.cls is Requantise and taken[1][0].elements > 1:
+            if step.lane.cls is Pool:
+                self._reduce(slot, shape, part, place, step, taken[0], (target, region))
+            elif step.lane.cls is Requantise and taken[1][0].elements > 1:
                 key = ("scaled", place, at)
                 scaled = self._temporary(slot, shape, part, key, "f32")
                 self._one(step.layer, with_each("multiply"), taken, (scaled, slot.regions[key]), order)
@@ -473,14 +509,79 @@ class _Emitter:
             else:
                 self._one(step.layer, step.lane, taken, (target, region), order)
             operands.append((target, region))
+            if step.lane.cls is Pool:
+                order = self._kept(shape, part, order)
+
+    def _kept(self, shape: Shape, part: Part, order: Order) -> Order:
+        """Return the modes in which the result moves."""
+        modes = shape.modes(part)
+        return [(n, count) for n, count in order if modes[n].steps[0]]
+
+    def _reduce(
+        self,
+        slot: _Slot,
+        shape: Shape,
+        part: Part,
+        place: int,
+        step: Step,
+        taken: tuple[Lying, Region],
+        made: tuple[Lying, Region],
+    ) -> None:
+        """Reduce the modes in which the result does not move, level by level."""
+        modes, order = shape.modes(part), _order(shape, part)
+        kept = self._kept(shape, part, order)
+        inner = [(n, count) for n, count in order if not modes[n].steps[0]]
+        (source, read), (target, written) = taken, made
+        most = block_rows(self.stage.chip)
+        count = math.prod(count for _, count in inner)
+        reduced = list(pairs_of([(source.steps[n], many) for n, many in inner]))
+        if count > most and len(reduced) > 1:
+            key = ("compact", place)
+            compact = self._temporary(slot, shape, part, key, source.dtype)
+            self._one(step.layer, COPY, [taken], (compact, slot.regions[key]), order)
+            source, read = compact, slot.regions[key]
+            reduced = [(1, count)]
+        here = [source.steps[n] for n, _ in kept]
+        steps = segments(count, most)
+        function = str(step.lane.settings["function"])
+        divides = function == "mean" and len(steps) > 1
+        for level, left in enumerate(steps):
+            last = level == len(steps) - 1 and not divides
+            goal, region = target, written
+            there = [target.steps[n] for n, _ in kept]
+            if not last:
+                key = ("level", place, level)
+                total = math.prod(n for _, n in kept)
+                goal = Lying(data_type(source.dtype).accumulator, slot.bytes_at[key], source.lanes,
+                             (), total * left)
+                region = slot.regions[key]
+                there = [left * math.prod(n for _, n in kept[at + 1 :]) for at in range(len(kept))]
+            make = LaneStep(Pool, {"function": "sum" if divides else function})
+            pairs = [(a, b, n) for a, b, (_, n) in zip(here, there, kept, strict=True)]
+            for each in levels(source, goal, pairs, reduced, most):
+                lane = replace(make, settings={**make.settings, "window": each.window})
+                self._on_engine(
+                    step.layer,
+                    lane,
+                    {"source": each.source, "target": each.target},
+                    [read],
+                    [region],
+                )
+            source, read, here, reduced = goal, region, there, [(1, left)]
+        if divides:
+            lane = LaneStep(TensorScalar, {"op": "divide", "scalar": float(count)})
+            flat = pattern_access(source, [(s, n) for s, (_, n) in zip(here, kept, strict=True)])
+            goal_access = pattern_access(target, [(target.steps[n], c) for n, c in kept])
+            named = {"source": flat, "target": goal_access}
+            self._on_engine(step.layer, lane, named, [read], [written])
 
     def _one(
         self,
         layer: str,
         lane: LaneStep,
-        taken: Sequence[tuple[_Lying, Region]],
-        made: tuple[_Lying, Region],
-        order: list[tuple[int, int]],
+        taken: Sequence[tuple[Lying, Region]],
+        made: tuple[Lying, Region],
+        order: Order,
     ) -> None:
         """Add the instruction of one step, or several where four pairs do not name its elements."""
         lane, taken = _by_lane(lane, list(taken), order)
@@ -494,7 +595,7 @@ class _Emitter:
             fields = [lane.first, *lane.others]
         wide = [t for name, (t, _) in zip(fields, taken, strict=True) if not lane.per_lane(name)]
         regions = [*(r for _, r in taken), *kept]
-        for accesses in _shared([*wide, target], order, self.plan.shares):
+        for accesses in shared([*wide, target], order, self.plan.shares):
             *read, written = accesses
             named: dict[str, Access] = {"target": written}
             rest = iter(read)
@@ -515,7 +616,7 @@ class _Emitter:
         made: OnEngine = on_cheapest(stage.chip, stage.options, make, stage.busy, **named)  # type: ignore[arg-type]
         stage.drafts.add(made, _once(reads), writes)
 
-    def _out(self, slot: _Slot, shape: Shape, part: Part) -> _Lying:
+    def _out(self, slot: _Slot, shape: Shape, part: Part) -> Lying:
         held = shape.held(None, 0)
         dtype = self.frame.sides[0].dtype
         first = slot.bytes_at[("out",)]
@@ -523,34 +624,29 @@ class _Emitter:
             axis = len(self.frame.modes)
             index = part.at[0] // part.inner[0].steps[0]
             first += index * held.steps[axis] * SIZE_BYTES[dtype]
-        return _Lying(dtype, first, shape.lanes, held.steps, held.elements)
+        return Lying(dtype, first, shape.lanes, held.steps, held.elements)
 
     def _temporary(
-        self, slot: _Slot, shape: Shape, part: Part, key: object, dtype: str
-    ) -> _Lying:
+        self,
+        slot: _Slot,
+        shape: Shape,
+        part: Part,
+        key: object,
+        dtype: str,
+        order: Order | None = None,
+    ) -> Lying:
         steps, size = [0] * len(shape.modes(part)), 1
-        for number, count in reversed(_order(shape, part)):
+        for number, count in reversed(_order(shape, part) if order is None else order):
             steps[number] = size
             size *= count
-        return _Lying(dtype, slot.bytes_at[key], shape.lanes, tuple(steps), size)
+        return Lying(dtype, slot.bytes_at[key], shape.lanes, tuple(steps), size)
 
 
-class _Lying(NamedTuple):
-    """How the columns of a tile lie in each partition: from which byte on, and a step per mode."""
+def _order(shape: Shape, part: Part) -> Order:
+    """Return (number, count) of the modes of columns, in the order of the result's memory.
 
-    dtype: str
-    first: int
-    lanes: int
-    steps: tuple[int, ...]
-    elements: int
-
-    def one(self) -> Access:
-        """Return the access to the one element of each partition."""
-        return Access(Buffer.STATE, self.dtype, 0, self.lanes, self.first, ((1, 1),))
-
-
-def _order(shape: Shape, part: Part) -> list[tuple[int, int]]:
-    """Return (number, count) of the modes of columns, in the order of the result's memory."""
+    What the result does not move in comes last, as it stands: it is reduced.
+    """
     modes = shape.modes(part)
     found = [(n, mode.count) for n, mode in enumerate(modes) if mode.count > 1]
     return sorted(found, key=lambda each: -modes[each[0]].steps[0])
@@ -563,46 +659,9 @@ def _count(shape: Shape, part: Part) -> int:
     return found
 
 
-def _named_by_four(
-    lying: Sequence[_Lying], order: list[tuple[int, int]]
-) -> Iterable[list[Access]]:
-    """Yield accesses to the same elements of several operands, as many as four pairs can name."""
-    patterns = [pairs_of([(each.steps[n], count) for n, count in order]) for each in lying]
-    if max(map(len, patterns)) <= MAX_PAIRS:
-        yield [
-            Access(Buffer.STATE, each.dtype, 0, each.lanes, each.first, pattern)
-            for each, pattern in zip(lying, patterns, strict=True)
-        ]
-        return
-    (number, count), *inner = order
-    for n in range(count):
-        moved = [
-            each._replace(first=each.first + n * each.steps[number] * SIZE_BYTES[each.dtype])
-            for each in lying
-        ]
-        yield from _named_by_four(moved, inner)
-
-
-def _shared(
-    lying: Sequence[_Lying], order: list[tuple[int, int]], shares: int
-) -> Iterable[list[Access]]:
-    """Yield accesses to the same elements of several operands, in equal shares for engines."""
-    if shares == 1 or not order or order[0][1] < shares:
-        yield from _named_by_four(lying, order)
-        return
-    (number, count), *inner = order
-    for share in range(shares):
-        begin, end = count * share // shares, count * (share + 1) // shares
-        moved = [
-            each._replace(first=each.first + begin * each.steps[number] * SIZE_BYTES[each.dtype])
-            for each in lying
-        ]
-        yield from _named_by_four(moved, [(number, end - begin), *inner])
-
-
 def _by_lane(
-    lane: LaneStep, taken: list[tuple[_Lying, Region]], order: list[tuple[int, int]]
-) -> tuple[LaneStep, list[tuple[_Lying, Region]]]:
+    lane: LaneStep, taken: list[tuple[Lying, Region]], order: list[tuple[int, int]]
+) -> tuple[LaneStep, list[tuple[Lying, Region]]]:
     """Return a step of two tensors as one of a tensor and a number per lane, if one is that."""
     if lane.cls is not TensorTensor:
         return lane, taken

@@ -168,9 +168,11 @@ def _gap_choices(frame: Frame) -> Iterator[tuple[int, ...]]:
         )
         own, unit = [0], 1
         for number, mode in enumerate(modes, 1):
-            if mode.steps[side] > unit and stretch([mode], side) <= 64 * mode.count:
+            if mode.steps[side] < 0:
+                break
+            if mode.steps[side] != unit and stretch([mode], side) <= 64 * mode.count * max(1, unit):
                 own.append(number)
-            unit = mode.steps[side] * mode.count
+            unit = max(unit, mode.steps[side] * mode.count)
         choices.append(own[:3])
     for chosen in product(*choices):
         if any(chosen):

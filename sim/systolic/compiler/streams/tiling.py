@@ -137,7 +137,7 @@ class Shape:
     def _order(self, modes: Sequence[Mode], side: int) -> list[int]:
         """Return the modes that move a side, in the order of its memory."""
         found = [n for n, mode in enumerate(modes) if mode.steps[side] and mode.count > 1]
-        return sorted(found, key=lambda n: -modes[n].steps[side])
+        return sorted(found, key=lambda n: -abs(modes[n].steps[side]))
 
     def loads(self, part: Part, side: int, ways: int) -> list[Move]:
         """Return the copies that bring an operand, in about so many equal ones."""

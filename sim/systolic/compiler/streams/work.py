@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from systolic.compiler.ir.lane_step import LaneStep
-from systolic.compiler.places.modes import Mode, Nest
+from systolic.compiler.places.modes import Nest
+from systolic.layout import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +93,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The frames that make one tensor, in other words for the same tensor: ways to choose from.
+    """What makes one tensor: frames, in one or several ways of which the best is taken.
 
-    ways: each is a list of frames; layer: the operation that brings and stores.
+    layer: the operation that brings and stores. shape: of the tensor, as it lies in DRAM.
     """
 
     layer: str
     output: str
-    inputs: tuple[str, ...]
+    shape: Shape
     ways: tuple[tuple[Frame, ...], ...]
-
-
-ONE = Mode(1, ())
