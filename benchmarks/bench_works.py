@@ -7,7 +7,10 @@ bit for bit against the reference. Its number is the ratio of its cycles to the 
 latency and of the bytes that must move, through DRAM and through the DMA engines. A refused work is
 a row with its line.
 
-    nice -n 10 python benchmarks/bench_works.py --seed 7 [--works 0:60] [--family elementwise]
+Without a seed the works of ordinary_works.csv are measured, against the denominators that stand
+there for ideal_128x128, and on other chips against the same latency and bytes.
+
+    nice -n 10 python benchmarks/bench_works.py [--seed 7] [--works 0:60] [--family elementwise]
         [--chip ideal_128x128] [--values] [--csv FILE]
 """
 
@@ -18,8 +21,9 @@ import csv
 import math
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from systolic.compiler import compile_graph
-from systolic.config import load_chip
+from systolic.config import load_chip, load_run
 from systolic.errors import SystolicError
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
@@ -47,9 +51,8 @@ SMALL = ("fetch_16x16", "ideal_4x4")
 WANTED = {"median": 2, "nine tenths": 5, "worst": 15}
 
 
-def _dims(rng: Random, chip: str, least: int = 1) -> list[int]:
-    """Return dimensions of rank 1 to 5, about as often round as odd."""
-    most = SMALL_ELEMENTS if chip in SMALL else MOST_ELEMENTS
+def _dims(rng: Random, most: int, least: int = 1) -> list[int]:
+    """Return dimensions of rank 1 to 5, as often round as odd, of about `most` elements at most."""
     rank = rng.randint(least, 5)
     wanted = math.exp(rng.uniform(math.log(most / 512), math.log(most)))
     dims = []
@@ -75,8 +78,8 @@ def _shape(rng: Random, dtype: str, dims: Sequence[int], like: str = "") -> str:
     return f"{dtype}[{','.join(map(str, dims))}]{like or (_layout(rng, len(dims)) if dims else '')}"
 
 
-def _binary(rng: Random, chip: str) -> Graph:
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+def _binary(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     dtype = rng.choice([*FLOATS, "s32", "s8"])
     like = _layout(rng, len(dims))
     operators = ["add", "subtract", "multiply", "max"]
@@ -94,8 +97,8 @@ def _binary(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _unary(rng: Random, chip: str) -> Graph:
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+def _unary(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     like = _layout(rng, len(dims))
     dtype = rng.choice(FLOATS)
     x = builder.tensor("x", _shape(rng, dtype, dims, like))
@@ -109,8 +112,8 @@ def _unary(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _slice(rng: Random, chip: str) -> Graph:
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+def _slice(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     dtype = rng.choice([*FLOATS, *INTEGERS])
     x = builder.tensor("x", _shape(rng, dtype, dims))
     start, stop, step = [], [], []
@@ -124,8 +127,8 @@ def _slice(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _concat(rng: Random, chip: str) -> Graph:
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+def _concat(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     dtype, axis = rng.choice([*FLOATS, *INTEGERS]), rng.randrange(len(dims))
     names, total = [], 0
     for number in range(rng.randint(2, 3)):
@@ -138,8 +141,8 @@ def _concat(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _pad(rng: Random, chip: str) -> Graph:
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+def _pad(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     dtype = rng.choice([*FLOATS, *INTEGERS])
     x = builder.tensor("x", _shape(rng, dtype, dims))
     low = [rng.randint(0, 2) if rng.random() < 0.5 else 0 for _ in dims]
@@ -150,9 +153,9 @@ def _pad(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _chain(rng: Random, chip: str) -> Graph:
+def _chain(rng: Random, most: int) -> Graph:
     """Draw two to four operations element by element, a select or a requantisation among them."""
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     like = _layout(rng, len(dims))
     dtype = rng.choice(["f32", "bf16"])
     now = builder.tensor("x", _shape(rng, dtype, dims, like))
@@ -172,10 +175,8 @@ def _chain(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _select(rng: Random, chip: str) -> Graph:
-    if not _some_engine_does(chip, "copy_predicated"):
-        return _binary(rng, chip)
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+def _select(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     like, dtype = _layout(rng, len(dims)), rng.choice([*FLOATS, *INTEGERS])
     p = builder.tensor("p", _shape(rng, "pred", dims, like))
     x, y = (builder.tensor(name, _shape(rng, dtype, dims, like)) for name in "xy")
@@ -183,15 +184,8 @@ def _select(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _some_engine_does(chip: str, instruction: str) -> bool:
-    engines = load_chip(CHIPS / f"{chip}.toml").lane_engines.values()
-    return any(instruction in engine.does for engine in engines)
-
-
-def _requantise(rng: Random, chip: str) -> Graph:
-    if not _some_engine_does(chip, "requantise"):
-        return _unary(rng, chip)
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip)
+def _requantise(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most)
     like = _layout(rng, len(dims))
     x = builder.tensor("x", _shape(rng, rng.choice(["s32", "f32"]), dims, like))
     scales = builder.tensor("scales", f"f32[{dims[-1]}]" if rng.random() < 0.7 else "f32[]")
@@ -200,7 +194,7 @@ def _requantise(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _embedding(rng: Random, chip: str) -> Graph:
+def _embedding(rng: Random, most: int) -> Graph:
     builder = GraphBuilder("dram")
     rows, columns = rng.randint(16, 500), rng.choice([16, 33, 64, 128])
     dtype = rng.choice([*FLOATS, "s8"])
@@ -211,8 +205,8 @@ def _embedding(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _reduce(rng: Random, chip: str) -> Graph:
-    builder, dims = GraphBuilder("dram"), _dims(rng, chip, 2)
+def _reduce(rng: Random, most: int) -> Graph:
+    builder, dims = GraphBuilder("dram"), _dims(rng, most, 2)
     dtype = rng.choice(["f32", "bf16", "s8"])
     x = builder.tensor("x", _shape(rng, dtype, dims))
     axes = sorted(rng.sample(range(len(dims)), rng.randint(1, len(dims) - 1)))
@@ -223,10 +217,11 @@ def _reduce(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-def _pool(rng: Random, chip: str) -> Graph:
+def _pool(rng: Random, most: int) -> Graph:
     builder = GraphBuilder("dram")
-    side = rng.choice([7, 14, 28]) if chip in SMALL else rng.choice([14, 28, 56, 112])
-    maps = rng.choice([2, 4]) if chip in SMALL else rng.choice([3, 16, 32, 64])
+    small = most <= SMALL_ELEMENTS
+    side = rng.choice([7, 14, 28]) if small else rng.choice([14, 28, 56, 112])
+    maps = rng.choice([2, 4]) if small else rng.choice([3, 16, 32, 64])
     dtype = rng.choice(["f32", "bf16", "s8"])
     like = rng.choice(["{3,2,1,0}", "{2,1,3,0}"])
     window, stride = rng.choice([(2, 2), (3, 2), (3, 1)])
@@ -238,12 +233,37 @@ def _pool(rng: Random, chip: str) -> Graph:
     return builder.graph()
 
 
-FAMILIES: dict[str, Sequence[Callable[[Random, str], Graph]]] = {
+FAMILIES: dict[str, Sequence[Callable[[Random, int], Graph]]] = {
     "elementwise": (_binary, _binary, _unary, _chain, _select, _requantise),
     "structural": (_slice, _slice, _concat, _pad, _embedding),
     "reduced": (_reduce, _pool),
 }
 """What draws a work; later ones: moves, convolutions, norms."""
+
+
+NEEDED = {"select": "copy_predicated", "requantise": "requantise"}
+"""Operations that need an instruction that not every chip has."""
+
+
+def drawn(rng: Random, chip: Chip, families: Sequence[str], most: int) -> Graph:
+    """Return a graph of some families that the chip has the instructions for."""
+    able = {word for engine in chip.lane_engines.values() for word in engine.does}
+    while True:
+        graph = rng.choice(FAMILIES[rng.choice(families)])(rng, most)
+        if all(
+            NEEDED.get(op.kind, op.kind) in able or op.kind not in NEEDED for op in graph.operations
+        ):
+            return graph
+
+
+def ordinary_works() -> Iterator[tuple[str, int, Graph]]:
+    """Yield name, denominator on ideal_128x128 and graph of each work of ordinary_works.csv."""
+    with (Path(__file__).parent / "ordinary_works.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "work.toml"
+                path.write_text(row["run_file"], encoding="utf-8")
+                yield row["name"], int(row["denominator_cycles"]), load_run(path).graph
 
 
 def bound_cycles(graph: Graph, chip: Chip) -> float:
@@ -305,31 +325,25 @@ def measured(graph: Graph, chip: Chip, *, values: bool, seed: int) -> int:
 def main() -> None:
     """Measure works and say how they are distributed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seed", type=int, help="draw works by this seed (default: the named)")
     parser.add_argument("--works", default="0:60")
     parser.add_argument("--family", choices=FAMILIES, action="append")
     parser.add_argument("--chip", choices=ALL, action="append")
     parser.add_argument("--values", action="store_true")
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
-    first, stop = map(int, given.works.split(":"))
     chips = {name: load_chip(CHIPS / f"{name}.toml") for name in given.chip or ALL}
+    works = _named(chips) if given.seed is None else _random(given, chips)
     rows, ratios = [], []
-    for number in range(first, stop):
-        rng = Random(f"{given.seed} {number}")
-        name = rng.choice(list(chips))
-        family = rng.choice(given.family or list(FAMILIES))
-        draw = rng.choice(FAMILIES[family])
-        graph, begun, note, cycles = draw(rng, name), time.process_time(), "", 0
-        bound = bound_cycles(graph, chips[name])
+    for number, (name, text, bound, graph) in works:
+        begun, note, cycles = time.process_time(), "", 0
         try:
             cycles = measured(graph, chips[name], values=given.values, seed=number)
             ratios.append(cycles / bound)
         except (SystolicError, AssertionError) as error:  # a wrong value is a row as well
             note = f"{type(error).__name__}: {error}"[:160]
-        ratio = f"{cycles / bound:.2f}"
-        spent = f"{time.process_time() - begun:.1f}"
-        rows.append((number, name, str(graph)[:110], cycles, round(bound), ratio, spent, note))
+        ratio, spent = f"{cycles / bound:.2f}", f"{time.process_time() - begun:.1f}"
+        rows.append((number, name, text[:110], cycles, round(bound), ratio, spent, note))
         sys.stdout.write(" | ".join(map(str, rows[-1])) + "\n")
         sys.stdout.flush()
     if given.csv:
@@ -342,6 +356,30 @@ def main() -> None:
             f"{len(rows)} works, {len(rows) - len(ratios)} refused or wrong; median "
             f"{statistics.median(ratios):.2f}, nine tenths {tenths:.2f}, worst {ratios[-1]:.2f}\n"
         )
+
+
+Work = tuple[int, tuple[str, str, float, Graph]]
+"""Number, chip, text, bound and graph."""
+
+
+def _named(chips: Mapping[str, Chip]) -> Iterator[Work]:
+    for number, (name, denominator, graph) in enumerate(ordinary_works()):
+        for chip in chips:
+            own = chip == "ideal_128x128"
+            yield (
+                number,
+                (chip, name, denominator if own else bound_cycles(graph, chips[chip]), graph),
+            )
+
+
+def _random(given: argparse.Namespace, chips: Mapping[str, Chip]) -> Iterator[Work]:
+    first, stop = map(int, given.works.split(":"))
+    for number in range(first, stop):
+        rng = Random(f"{given.seed} {number}")
+        name = rng.choice(list(chips))
+        most = SMALL_ELEMENTS if name in SMALL else MOST_ELEMENTS
+        graph = drawn(rng, chips[name], given.family or list(FAMILIES), most)
+        yield number, (name, str(graph), bound_cycles(graph, chips[name]), graph)
 
 
 if __name__ == "__main__":

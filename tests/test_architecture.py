@@ -59,6 +59,8 @@ ALLOWED: dict[str, set[str]] = {
     "compiler.place": PASSES,
     "compiler.schedule": PASSES | {"compiler.place"},
     "compiler.sync": PASSES,
+    "compiler.places": {"layout"},
+    "compiler.streams": PASSES | {"compiler.places", "compiler.lower", "compiler.sync"},
     "compiler.bounds": PASSES | {"compiler.lower"},
     "machine": {"isa", "hw.spec", "hw.datatypes", "hw.units", "trace"},
     "machine.event": {

@@ -24,9 +24,9 @@ from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
+from systolic.compiler.schedule.verify import verify_drafts, verify_references
 from systolic.compiler.streams.compiled import Streamed, streamed
 from systolic.compiler.streams.plan import Judge
-from systolic.compiler.schedule.verify import verify_drafts, verify_references
 from systolic.compiler.sync.semaphores import Saving, Synchronised, synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled

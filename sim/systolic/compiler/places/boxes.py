@@ -143,11 +143,7 @@ def boxes(dims: Sequence[int], sides: Sequence[Sequence[Along]]) -> Iterator[Box
 
     sides: for each side how it follows each dimension; the shapes are separable.
     """
-    found = [
-        list(pieces(count, [side[dim] for side in sides])) for dim, count in enumerate(dims)
-    ]
+    found = [list(pieces(count, [side[dim] for side in sides])) for dim, count in enumerate(dims)]
     for chosen in product(*found):
-        at = tuple(
-            sum(piece.at[n] for piece in chosen) for n in range(len(sides))
-        )
+        at = tuple(sum(piece.at[n] for piece in chosen) for n in range(len(sides)))
         yield Box(at, tuple(piece.nest for piece in chosen))

@@ -27,10 +27,9 @@ from systolic.compiler.streams.table import streams
 from systolic.compiler.streams.tiling import Cut, Shape, tile_count, tiles
 from systolic.compiler.streams.work import Frame, Stream
 from systolic.compiler.sync.semaphores import synchronise_drafts
-from systolic.errors import CompileError
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa import OnEngine, Program
+from systolic.isa import OnEngine
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
@@ -217,8 +216,12 @@ class _Planner:
         """Return the ticks for which engines are busy with a tile, and how many could share it."""
         bases = {side.tensor: 0 for side in frame.sides}
         stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
-        one = replace(frame, modes=tuple(
-            m._replace(count=n) for m, n in zip(frame.modes, shape.counts, strict=True)))
+        one = replace(
+            frame,
+            modes=tuple(
+                m._replace(count=n) for m, n in zip(frame.modes, shape.counts, strict=True)
+            ),
+        )
         if not emit(stage, one, Plan(cut), "estimate"):
             return None
         busy: dict[str, int] = {}

@@ -180,7 +180,9 @@ def _emit_straight(stage: Stage, frame: Frame, plan: Plan, layer: str) -> None:
     for at, to, here, there in found:
         begin = stage.bases[source.tensor] + at * size
         read = Access(Buffer.DRAM, source.dtype, 0, 1, begin, here)
-        written = Access(Buffer.DRAM, target.dtype, 0, 1, stage.bases[target.tensor] + to * size, there)
+        written = Access(
+            Buffer.DRAM, target.dtype, 0, 1, stage.bases[target.tensor] + to * size, there
+        )
         copy = stage.copy(layer, queues, read, written)
         stage.drafts.add(copy, [stage.tensor(source.tensor)], [stage.tensor(target.tensor)])
 
@@ -313,7 +315,9 @@ class _Emitter:
             return False
         return all(
             mode.steps[side] == 0 or mode.count <= c * p
-            for mode, c, p in zip(self.frame.modes, self.cut.columns, self.cut.partitions, strict=True)
+            for mode, c, p in zip(
+                self.frame.modes, self.cut.columns, self.cut.partitions, strict=True
+            )
         )
 
     def _constant(self, side: int) -> bool:
@@ -354,9 +358,7 @@ class _Emitter:
                     yield from self._reduced_sizes(shape, part, number)
         yield ("out",), shape.held(None, 0).elements * SIZE_BYTES[self.frame.sides[0].dtype]
 
-    def _reduced_sizes(
-        self, shape: Shape, part: Part, number: int
-    ) -> Iterable[tuple[object, int]]:
+    def _reduced_sizes(self, shape: Shape, part: Part, number: int) -> Iterable[tuple[object, int]]:
         """Yield the buffers of a reduction that takes more than one level."""
         most = block_rows(self.stage.chip)
         modes = shape.modes(part)
@@ -481,14 +483,14 @@ class _Emitter:
 
     def _steps(self, slot: _Slot, shape: Shape, part: Part, place: int) -> None:
         kernel = part.kernel
-        steps = kernel.steps or (
-            Step(COPY, (0,), self.frame.sides[0].dtype, self.layer),
-        )
+        steps = kernel.steps or (Step(COPY, (0,), self.frame.sides[0].dtype, self.layer),)
         order = _order(shape, part)
         operands: list[tuple[Lying, Region]] = []
         for side in kernel.inputs:
             held, dtype = shape.held(part, side), self.frame.sides[side].dtype
-            lying = Lying(dtype, slot.bytes_at[("in", side)], shape.lanes, held.steps, held.elements)
+            lying = Lying(
+                dtype, slot.bytes_at[("in", side)], shape.lanes, held.steps, held.elements
+            )
             operands.append((lying, slot.regions[("in", side)]))
         for at, step in enumerate(steps):
             if at == len(steps) - 1:
@@ -503,7 +505,9 @@ class _Emitter:
             elif step.lane.cls is Requantise and taken[1][0].elements > 1:
                 key = ("scaled", place, at)
                 scaled = self._temporary(slot, shape, part, key, "f32")
-                self._one(step.layer, with_each("multiply"), taken, (scaled, slot.regions[key]), order)
+                self._one(
+                    step.layer, with_each("multiply"), taken, (scaled, slot.regions[key]), order
+                )
                 lane = step.lane.with_number("scale", 1.0)
                 self._one(step.layer, lane, [(scaled, slot.regions[key])], (target, region), order)
             else:
@@ -552,8 +556,13 @@ class _Emitter:
             if not last:
                 key = ("level", place, level)
                 total = math.prod(n for _, n in kept)
-                goal = Lying(data_type(source.dtype).accumulator, slot.bytes_at[key], source.lanes,
-                             (), total * left)
+                goal = Lying(
+                    data_type(source.dtype).accumulator,
+                    slot.bytes_at[key],
+                    source.lanes,
+                    (),
+                    total * left,
+                )
                 region = slot.regions[key]
                 there = [left * math.prod(n for _, n in kept[at + 1 :]) for at in range(len(kept))]
             make = LaneStep(Pool, {"function": "sum" if divides else function})
@@ -684,7 +693,6 @@ def _once(regions: Sequence[Region]) -> list[Region]:
 def _memset(value: int | float) -> LaneStep:
     """Return the step that writes a value."""
     return LaneStep(Memset, {"value": value}, first="target")
-
 
 
 def _named(key: object) -> str:

@@ -30,7 +30,7 @@ JUDGED = 12
 """How many plans of a frame are simulated."""
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""
-JUDGED_BYTES = 8 << 20
+JUDGED_BYTES = 2 << 20
 """The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
 JUDGED_INSTRUCTIONS = 4_000
 """The most instructions of all of them together."""
@@ -163,7 +163,11 @@ def _gap_choices(frame: Frame) -> Iterator[tuple[int, ...]]:
     choices: list[list[int]] = [[0]]
     for side in range(1, len(frame.sides)):
         modes = sorted(
-            (m for m in (*frame.modes, *(m for p in frame.parts for m in p.inner)) if m.steps[side]),
+            (
+                m
+                for m in (*frame.modes, *(m for p in frame.parts for m in p.inner))
+                if m.steps[side]
+            ),
             key=lambda m: m.steps[side],
         )
         own, unit = [0], 1

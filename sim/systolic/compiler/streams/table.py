@@ -53,8 +53,10 @@ def _select(op: Operation, dims: Sequence[int], out: Sequence[int]) -> Placed:
 
 
 def _scales(op: Operation, dims: Sequence[int], out: Sequence[int]) -> Placed:
-    return placed_dims(dims, out, scaled_axes(dims, out)) if len(dims) < len(out) else (
-        tuple(range(len(out)))
+    return (
+        placed_dims(dims, out, scaled_axes(dims, out))
+        if len(dims) < len(out)
+        else (tuple(range(len(out))))
     )
 
 
@@ -222,7 +224,9 @@ def _by_segments(
         for first, segments, size in ((0, whole, segment[0].count), (whole, 1, rest)):
             if not segments or not size:
                 continue
-            part = Part(Kernel((1,), (step,)), coalesce((segment[0]._replace(count=size), *segment[1:])))
+            part = Part(
+                Kernel((1,), (step,)), coalesce((segment[0]._replace(count=size), *segment[1:]))
+            )
             for box in boxes(out.dims, [own, along]):
                 at = tuple(n + first * each for n, each in zip(box.at, steps, strict=True))
                 modes = coalesce(by_step((Mode(segments, steps), *box.nest), 0))
@@ -439,9 +443,7 @@ def _element_wise(graph: Graph, group: Sequence[Operation], layer: str) -> Strea
         shape = carrier_shape(graph.shape(name))
         along.append(
             [
-                Along()
-                if dim is None or shape.dims[dim] < out.dims[here]
-                else Along(shape, dim)
+                Along() if dim is None or shape.dims[dim] < out.dims[here] else Along(shape, dim)
                 for here, dim in enumerate(placed)
             ]
         )
@@ -478,9 +480,7 @@ def _along_source(shape: Shape, segment: Segment) -> list[Along]:
     return [Along(shape, dim, *along) for dim, along in enumerate(segment.along)]
 
 
-def _together(
-    graph: Graph, op: Operation, segments: Sequence[Segment]
-) -> tuple[Frame, ...] | None:
+def _together(graph: Graph, op: Operation, segments: Sequence[Segment]) -> tuple[Frame, ...] | None:
     """Return frames in which segments that follow one another along a dimension are one tile.
 
     None if no segments do. So rows of several operands are stored as one run.
@@ -499,9 +499,7 @@ def _together(
         found: list[Frame] = []
         for group in groups:
             frames = (
-                _side_by_side(graph, op, group, dim)
-                if len(group) > 1
-                else _apart(graph, op, group)
+                _side_by_side(graph, op, group, dim) if len(group) > 1 else _apart(graph, op, group)
             )
             if frames is None:
                 return None

@@ -88,7 +88,13 @@ class Frame:
 
     def key(self) -> tuple[object, ...]:
         """Return what its plan depends on: everything but the tensors' names."""
-        return (tuple(side.dtype for side in self.sides), self.at, self.modes, self.parts, self.inner)
+        return (
+            tuple(side.dtype for side in self.sides),
+            self.at,
+            self.modes,
+            self.parts,
+            self.inner,
+        )
 
 
 @dataclass(frozen=True, slots=True)
