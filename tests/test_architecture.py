@@ -61,6 +61,8 @@ ALLOWED: dict[str, set[str]] = {
     "compiler.place": PASSES,
     "compiler.schedule": PASSES | {"compiler.place"},
     "compiler.sync": PASSES,
+    "compiler.places": {"layout"},
+    "compiler.streams": PASSES | {"compiler.places", "compiler.lower", "compiler.sync"},
     "machine": {"isa", "hw.spec", "hw.datatypes", "hw.units", "trace"},
     "machine.event": {
         "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",

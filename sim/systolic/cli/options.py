@@ -39,7 +39,7 @@ def of_names(given: list[Path] | None) -> list[Path] | None:
     return None if given is None else list(map(named_work, given))
 
 
-CONFIG_HELP = "Run file (.toml), or a program (any other file), or an example's name."
+CONFIG_HELP = "Run or system file (.toml), model (HLO text), program, or the name of an example."
 Config = Annotated[Path, typer.Argument(help=CONFIG_HELP, metavar="CONFIG", callback=of_name)]
 RunFilePath = Annotated[
     Path, typer.Argument(help="Run file, or an example's name.", metavar="CONFIG", callback=of_name)

@@ -18,12 +18,14 @@ from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.blocks import equation_1
 from systolic.compiler.lower.packed import carried_graph
-from systolic.compiler.lower.table import lower_graph
+from systolic.compiler.lower.table import check_choices, lower_graph
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.schedule.verify import verify_drafts, verify_references
+from systolic.compiler.streams.compiled import Streamed, streamed
+from systolic.compiler.streams.plan import Judge
 from systolic.compiler.sync.semaphores import Saving, Synchronised, synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
@@ -32,6 +34,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
 from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
 from systolic.workload import Graph
+from systolic.workload.expand import expanded
 from systolic.workload.options import Options
 
 VERIFY = "SYSTOLIC_VERIFY"
@@ -52,6 +55,7 @@ class CompiledGraph:
     layers: Layers
     plan: Plan
     synchronised: Synchronised
+    streamed: Streamed | None = None
 
     @property
     def tiled(self) -> Tiled:
@@ -89,6 +93,8 @@ class CompiledGraph:
     @property
     def tiles(self) -> int:
         """Return how many tiles the work was cut into."""
+        if self.streamed is not None:
+            return self.streamed.tiles
         return len({t for task in self.tiled.tasks for t in (*task.reads, *task.writes)})
 
     @property
@@ -104,8 +110,12 @@ def compile_graph(
     options: Options | None = None,
     *,
     verify: bool | None = None,
+    judge: Judge | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a chip.
+
+    judge: returns the ticks that a program takes; of several plans the best is taken by it (None:
+    by their estimates).
 
     verify: check the result of every pass by its verifier. None: the environment decides (`VERIFY`
     set to anything but 0). If not, only checks that cost less than 5 % of the compilation are made:
@@ -116,21 +126,51 @@ def compile_graph(
     """
     every = os.environ.get(VERIFY, "0") != "0" if verify is None else verify
     with collector_at_rest():  # tasks and drafts are kept, or dropped without cycles
-        return _compiled(name, graph, chip, options or Options(), every=every)
+        return _compiled(name, graph, chip, options or Options(), every, judge)
 
 
 def _compiled(
-    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+    name: str, graph: Graph, chip: Chip, options: Options, every: bool, judge: Judge | None
 ) -> CompiledGraph:
     """Return the results of all passes; every: verify each of them.
 
     If the compiler would choose the places that a graph gives, the program is the one without them.
     """
+    found = _of_streams(name, graph, chip, options, every, judge)
+    if found is not None:
+        return found
     for free in without_places(graph):
         own = _passed_if_it_fits(name, free, chip, options, every=every)
         if own is not None and has_its_places(graph, own.placements()):
             return replace(own, graph=graph)
     return _passed(name, graph, chip, options, every=every)
+
+
+def _of_streams(
+    name: str, graph: Graph, chip: Chip, options: Options, every: bool, judge: Judge | None
+) -> CompiledGraph | None:
+    """Return the program of a graph that is done as streams; None if it has other work."""
+    check_choices(graph, options)
+    parts = expanded(graph)
+    carried_graph(parts, chip)  # refuses the types that no unit takes
+    found = streamed(parts, chip, options, judge)
+    if found is None:
+        return None
+    if every:
+        verify_drafts(found.drafts, chip)
+    verify_references(found.drafts)
+    size = sum(place.size_bytes for place in found.dram)
+    layers = Layers((), (), found.dram, (), found.choices)
+    scheduled = Scheduled(found.drafts, (), (), (), (), 0, size, 0)
+    lanes = chip.state_buffer.partitions
+    plan = Plan(chip.state_buffer.bytes_per_partition, Tiled((lanes, lanes), (), ()), scheduled)
+    synchronised = synchronise_drafts(name, found.drafts)
+    program = waits_for_engines(synchronised.program, chip)
+    synchronised = replace(synchronised, program=program)
+    if every:
+        verify_synchronised(found.drafts, program, chip)
+    check_program(program, chip)
+    return CompiledGraph(graph, chip, options, None, layers, plan, synchronised, found)
 
 
 def _passed_if_it_fits(

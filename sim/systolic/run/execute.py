@@ -26,6 +26,7 @@ from systolic.machine import Image
 from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
 from systolic.run.accuracy import Judge, judge_of
+from systolic.run.judge import judge_on
 from systolic.run.metrics import CompiledWork, metrics
 from systolic.run.operations import (
     array_totals,
@@ -260,7 +261,7 @@ def _chip_path(chip: str | Path) -> Path:
 def _run_stages(work: _PreparedRun, how: Settings) -> Result:
     """Compile, lint, simulate, compare and summarise."""
     chip = work.chip
-    compiled = compile_graph(work.name, work.graph, chip, work.options)
+    compiled = compile_graph(work.name, work.graph, chip, work.options, judge=judge_on(chip))
     if how.check:
         require_clean(compiled.program, chip, initial_accesses(compiled))
     inputs = work.load() if how.values else {}
@@ -357,7 +358,8 @@ def _refuse_better_than(bound: Bound, name: str, trace: Trace) -> None:
 
 def compile_run(config: RunConfig) -> CompiledGraph:
     """Return the compiled program of a run file."""
-    return compile_graph(config.name, config.graph, config.chip, config.options)
+    judge = judge_on(config.chip)
+    return compile_graph(config.name, config.graph, config.chip, config.options, judge=judge)
 
 
 def load_inputs(config: RunConfig) -> dict[str, Array]:

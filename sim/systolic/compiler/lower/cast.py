@@ -25,7 +25,7 @@ def lower_cast(builder: LayerBuilder, op: Operation) -> None:
     """Lower a cast, of types as the user has them."""
     (source,) = op.inputs
     before, after = builder.user_type(source), builder.user_type(op.output)
-    *first, (last, _) = _steps(before, after)
+    *first, (last, _) = cast_steps(before, after)
     if not first:
         each_element(lambda _: last)(builder, op)
         return
@@ -37,7 +37,7 @@ def lower_cast(builder: LayerBuilder, op: Operation) -> None:
     builder.node("convert", (matrix,), builder.result(op.output, axes), step=last)
 
 
-def _steps(before: str, after: str) -> Steps:
+def cast_steps(before: str, after: str) -> Steps:
     """Return the steps of a cast between types as the user has them."""
     if before == after:
         return ((COPY, after),)

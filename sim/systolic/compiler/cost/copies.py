@@ -1,0 +1,51 @@
+"""What a copy takes, from how many runs it has and how long they are: a closed form, no sampling."""
+
+from __future__ import annotations
+
+import math
+
+from systolic.compiler.cost.dma import bundle_cycles, run_bytes
+from systolic.compiler.cost.last_chip import LAST_CHIP
+from systolic.hw.formulas.dram import run_cycles
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer
+
+
+def latency_cycles(chip: Chip) -> int:
+    """Return the DMA cycles before the first byte of a copy from or to DRAM."""
+    return chip.dma.latency_cycles + chip.dram.latency_cycles
+
+
+def runs_cycles(chip: Chip, runs: int, size_bytes: int, lanes: int, *, within: bool = False) -> int:
+    """Return the DMA cycles in which a queue alone moves runs of so many bytes each.
+
+    lanes: the partitions that they go to, or come from. within: from DRAM to DRAM.
+    """
+    if within:
+        return int(LAST_CHIP.of(_within_cycles, chip, runs, size_bytes))
+    rows = 1
+    if chip.dma.is_spread:
+        rows = chip.dma.most_engines(lanes)
+    elif lanes > 1:
+        rows = min(lanes, chip.dma.partitions_per_cycle)
+    bundle = int(LAST_CHIP.of(bundle_cycles, chip, size_bytes, rows))
+    return -(-runs // rows) * bundle
+
+
+def _within_cycles(chip: Chip, runs: int, size_bytes: int) -> int:
+    rows = chip.dma.engine_count if chip.dma.is_spread else 1
+    cost = -(-runs // rows) * chip.dma.descriptor_cycles
+    moving = runs * run_cycles(chip, size_bytes, within=True) // (1 if rows == 1 else 1)
+    if chip.dma.is_spread:
+        moving = run_cycles(chip, runs * size_bytes, within=True)
+    return max(cost, moving) if chip.dma.descriptor_cost == "max" else cost + moving
+
+
+def move_cycles(chip: Chip, source: Access, target: Access) -> int:
+    """Return the DMA cycles of a queue for a copy, its latency where none overlaps it included."""
+    run = min(run_bytes(source), run_bytes(target))
+    runs = -(-source.size_bytes // run)
+    ends = (source.buffer, target.buffer)
+    lanes = math.prod(a.partitions for a in (source, target))
+    cycles = runs_cycles(chip, runs, run, lanes, within=ends == (Buffer.DRAM, Buffer.DRAM))
+    return cycles + (latency_cycles(chip) if chip.dma.outstanding == 1 else 0)

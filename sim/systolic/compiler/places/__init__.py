@@ -1,0 +1,1 @@
+"""Where elements lie, here and there: one algebra of modes, and boxes for ragged edges."""

@@ -1,0 +1,215 @@
+"""The algebra of modes: shape and stride, with a step on each of several sides at once.
+
+A *mode* is an extent: so many indices, and for each *side* how far its place moves from an index to
+the next. A side is whatever an index leads to: a byte of a tensor in DRAM, one of another tensor, a
+partition, a byte of a partition. A *nest* is a tuple of modes, the outermost first. It maps an index
+to a place on every side: the index is written in digits, one for each mode, the last mode's digit
+running fastest, and the place is the sum of digit times step. The field calls it a layout of
+shape : stride (CuTe); here one shape has several strides.
+
+An example. f32[4,6] in rows of 24 bytes, and the same elements turned, in rows of 16 bytes, are
+
+    (Mode(4, (24, 4)), Mode(6, (4, 16)))
+
+Index 7 has the digits (1, 1): byte 28 here, byte 20 there. The side here alone coalesces to one mode,
+``Mode(24, (4,))``, as its rows follow one another; both together do not. ``split(mode, 3)`` makes
+``(Mode(2, (12, 48)), Mode(3, (4, 16)))`` of the inner mode: two tiles of three columns. Windows of
+three rows, one row apart, are ``(Mode(2, (24, 4)), Mode(3, (24, 4)), ...)``: a mode's step may be
+less than what the modes inside it stretch over.
+
+Not here: which modes become partitions, columns or tiles, and what that costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from systolic.arrays import Integers
+
+
+class Mode(NamedTuple):
+    """An extent: `count` indices, and a step on each side; a step of 0 repeats one place."""
+
+    count: int
+    steps: tuple[int, ...]
+
+    def times(self, factor: int) -> tuple[int, ...]:
+        """Return the steps of a mode that takes so many indices at a time."""
+        return tuple(step * factor for step in self.steps)
+
+
+Nest = tuple[Mode, ...]
+
+
+def size(nest: Nest) -> int:
+    """Return how many indices a nest has."""
+    return math.prod(mode.count for mode in nest)
+
+
+def seen(nest: Iterable[Mode], *sides: int) -> Nest:
+    """Return the nest with these sides alone, in this order."""
+    return tuple(Mode(mode.count, tuple(mode.steps[n] for n in sides)) for mode in nest)
+
+
+def places(nest: Nest, side: int = 0) -> Integers:
+    """Return the place of each index on a side, int64, in the order of the indices."""
+    found = np.zeros(1, np.int64)
+    for mode in nest:
+        digits = mode.steps[side] * np.arange(mode.count, dtype=np.int64)
+        found = (found[:, None] + digits).reshape(-1)
+    return found
+
+
+def stretch(nest: Iterable[Mode], side: int = 0) -> int:
+    """Return the places from the lowest to the highest on a side, both counted."""
+    return 1 + sum(abs(mode.steps[side]) * (mode.count - 1) for mode in nest)
+
+
+# Modes that follow one another
+
+
+def coalesce(nest: Iterable[Mode]) -> Nest:
+    """Return the same map with as few modes as can be.
+
+    Two neighbours are one mode where the outer step is the inner one times the inner count, on
+    every side. A mode of one index says nothing. The empty nest has one index, at place 0.
+    """
+    found: list[Mode] = []
+    for mode in nest:
+        if mode.count == 1:
+            continue
+        if found and found[-1].steps == mode.times(mode.count):
+            mode = Mode(found.pop().count * mode.count, mode.steps)
+        found.append(mode)
+    return tuple(found)
+
+
+def split(mode: Mode, inner: int) -> tuple[Mode, Mode]:
+    """Return a mode as an outer and an inner one of `inner` indices.
+
+    Raises ValueError unless `inner` divides the count.
+    """
+    if mode.count % inner:
+        raise ValueError(f"a mode of {mode.count} indices has no parts of {inner}")
+    return Mode(mode.count // inner, mode.times(inner)), Mode(inner, mode.steps)
+
+
+# Two maps of the same indices, one after the other, and backwards
+
+
+def refine(one: Nest, other: Nest) -> Nest | None:
+    """Return the nest with the sides of both, for the same indices; None if no nest has them.
+
+    The modes of both are cut where either has an edge, from the innermost outwards.
+
+    Raises ValueError unless both have equally many indices.
+    """
+    if size(one) != size(other):
+        raise ValueError(f"nests of {size(one)} and of {size(other)} indices")
+    found: list[Mode] = []
+    left, right = list(coalesce(one)), list(coalesce(other))
+    while left:
+        a, b = left.pop(), right.pop()
+        inner = min(a.count, b.count)
+        if a.count % inner or b.count % inner:
+            return None
+        found.append(Mode(inner, a.steps + b.steps))
+        for rest, mode in ((left, a), (right, b)):
+            if mode.count > inner:
+                rest.append(split(mode, inner)[0])
+    return tuple(reversed(found))
+
+
+def compose(outer: Nest, inner: Nest) -> Nest | None:
+    """Return the map that takes an index by `inner` (of one side) to an index of `outer`.
+
+    So the place of index i is that of ``places(inner)[i]``. None if no nest has these places.
+    """
+    found: list[Mode] = []
+    for mode in inner:
+        (step,) = mode.steps
+        parts = _through(outer, mode.count, step)
+        if parts is None:
+            return None
+        found += parts
+    if not _stays_inside(outer, inner):
+        return None
+    return tuple(found)
+
+
+def _through(outer: Nest, count: int, step: int) -> list[Mode] | None:
+    """Return the modes by which `count` indices of `outer`, `step` apart, are reached."""
+    sides = len(outer[0].steps) if outer else 0
+    if step == 0 or count == 1:
+        return [Mode(count, (0,) * sides)]
+    found: list[Mode] = []
+    for place, mode in reversed(list(enumerate(outer))):
+        if step % mode.count == 0:
+            step //= mode.count
+            continue
+        if place and mode.count % step:
+            return None
+        whole = mode.count // step if place else count
+        here = min(count, whole)
+        found.append(Mode(here, mode.times(step)))
+        if count % here:
+            return None
+        count, step = count // here, 1
+        if count == 1:
+            return list(reversed(found))
+    return None
+
+
+def _stays_inside(outer: Nest, inner: Nest) -> bool:
+    """Return whether no digit of `outer` is carried by a sum of two modes of `inner`."""
+    modes = coalesce(seen(inner, 0))
+    if stretch(modes) > size(outer) or any(mode.steps[0] < 0 for mode in modes):
+        return False
+    unit = 1
+    for mode in reversed(outer):
+        reach = sum(
+            sum(_digits_below(part, unit, unit * mode.count)) for part in modes if part.steps[0]
+        )
+        if reach >= unit * mode.count and unit * mode.count < size(outer):
+            return False
+        unit *= mode.count
+    return True
+
+
+def _digits_below(mode: Mode, unit: int, above: int) -> tuple[int, ...]:
+    """Return how far a mode moves the digits from `unit` to `above`, at most."""
+    (step,) = mode.steps
+    if step >= above:
+        return ()
+    return (min(step * (mode.count - 1), above - max(step, 1)),)
+
+
+def invert(nest: Nest) -> Nest | None:
+    """Return the map from places back to indices; None unless places are 0, 1, 2, ... each once."""
+    unit, found = 1, list[Mode]()
+    indices = {id(mode): size(nest[number + 1 :]) for number, mode in enumerate(nest)}
+    for mode in sorted((m for m in nest if m.count > 1), key=lambda m: m.steps[0]):
+        if mode.steps[0] != unit:
+            return None
+        found.append(Mode(mode.count, (indices[id(mode)],)))
+        unit *= mode.count
+    return coalesce(reversed(found))
+
+
+# Orders
+
+
+def by_step(nest: Sequence[Mode], side: int) -> Nest:
+    """Return the modes in the order of a side's memory: the largest step first, repeats outermost.
+
+    Another order of the same elements: an index no longer leads where it did.
+    """
+
+    def key(mode: Mode) -> tuple[bool, int]:
+        return mode.steps[side] != 0, -abs(mode.steps[side])
+
+    return tuple(sorted(nest, key=key))

@@ -1,0 +1,303 @@
+"""A graph of streams becomes drafts: each frame by the plan that takes the fewest ticks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from systolic.compiler.cost.engines import engine_cycles, engines_able
+from systolic.compiler.ir.carried import carrier_shape
+from systolic.compiler.ir.dma_posts import waits_for_engines
+from systolic.compiler.ir.drafts import Draft, Drafts
+from systolic.compiler.ir.nodes import TensorInDram
+from systolic.compiler.lower.dram_places import DramPlaces
+from systolic.compiler.places.modes import stretch
+from systolic.compiler.streams.emit import Plan, Stage, emit
+from systolic.compiler.streams.plan import (
+    ALIKE,
+    JUDGED,
+    JUDGED_BYTES,
+    JUDGED_INSTRUCTIONS,
+    Judge,
+    rated_plans,
+)
+from systolic.compiler.streams.table import streams
+from systolic.compiler.streams.tiling import Cut, Shape, tile_count, tiles
+from systolic.compiler.streams.work import Frame, Stream
+from systolic.compiler.sync.semaphores import synchronise_drafts
+from systolic.hw.datatypes import SIZE_BYTES
+from systolic.hw.spec import Chip
+from systolic.isa import OnEngine
+from systolic.workload import Graph
+from systolic.workload.options import Options
+
+
+class Planned(NamedTuple):
+    """A frame, its plan, about the ticks it takes, and whether these were simulated."""
+
+    frame: Frame
+    plan: Plan
+    ticks: float
+    judged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """The drafts of a graph, where its tensors lie in DRAM, and what was chosen."""
+
+    drafts: tuple[Draft, ...]
+    dram: tuple[TensorInDram, ...]
+    choices: tuple[str, ...]
+    tiles: int
+
+
+def streamed(graph: Graph, chip: Chip, options: Options, judge: Judge | None) -> Streamed | None:
+    """Return the drafts of a graph whose operations are all streams; None if some are not.
+
+    Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
+    """
+    found = streams(graph, chip)
+    if found is None:
+        return None
+    places = _places(graph, chip, found)
+    bases = {place.name: place.base for place in places.places()}
+    planner = _Planner(chip, options, judge)
+    stage = Stage(chip, options, bases, Drafts(chip.access))
+    choices: list[str] = []
+    number = 0
+    for stream in found:
+        best = planner.best(stream)
+        if best is None:
+            return None
+        for planned in best:
+            emit(stage, planned.frame, planned.plan, stream.layer)
+            choices.append(_said(stream, planned))
+            cut = planned.plan.cut
+            number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
+    return Streamed(tuple(stage.drafts.found), places.places(), tuple(choices), number)
+
+
+def _places(graph: Graph, chip: Chip, found: Sequence[Stream]) -> DramPlaces:
+    places = DramPlaces(chip)
+    for name in graph.inputs:
+        places.reserve(name, carrier_shape(graph.shape(name)))
+    for stream in found:
+        places.reserve(stream.output, stream.shape)
+    return places
+
+
+def _said(stream: Stream, planned: Planned) -> str:
+    """Return a plan in words."""
+    frame, plan, cut = planned.frame, planned.plan, planned.plan.cut
+    modes = " x ".join(str(mode.count) for mode in (*frame.modes, *frame.inner)) or "1"
+    how = f"{stream.output}: modes {modes}"
+    known = "simulated" if planned.judged else "estimated"
+    ticks = f"{known}: {round(planned.ticks)} ticks"
+    if cut is None:
+        return f"{how}, within DRAM through {plan.store_ways} queues ({ticks})"
+    first = next(tiles(frame, cut))
+    shape = Shape(frame, cut, first.counts)
+    number = sum(1 for _ in tiles(frame, cut))
+    return (
+        f"{how}, {number} tiles of {shape.lanes} partitions x {shape.held(None, 0).elements} "
+        f"columns in {min(plan.slots, number)} slots, through {plan.load_queues} queues in "
+        f"({plan.load_ways} for a copy) and {plan.store_queues} out ({plan.store_ways}); {ticks}"
+    )
+
+
+@dataclass(slots=True)
+class _Planner:
+    """Chooses plans; equal frames are planned once."""
+
+    chip: Chip
+    options: Options
+    judge: Judge | None
+    known: dict[str, list[Planned]] = field(default_factory=dict)
+
+    def best(self, stream: Stream) -> list[Planned] | None:
+        """Return the frames of the best way of a stream, with their plans; None if no tile fits.
+
+        Frames of one stream do not depend on one another. So several are judged together as well,
+        each with plans that leave queues to the others.
+        """
+        found: list[tuple[float, list[Planned]]] = []
+        for way in stream.ways:
+            plans = [self._frame(frame) for frame in way]
+            if not all(plans):
+                continue
+            chosen = [each[0]._replace(frame=f) for each, f in zip(plans, way, strict=True)]
+            if len(way) == 1 or self.judge is None:
+                found.append((sum(planned.ticks for planned in chosen), chosen))
+                continue
+            tried = {tuple(p.plan for p in chosen): chosen}
+            for most in (1, 2, 4):
+                few = [
+                    min(each, key=lambda p: (_copies(p.plan) > most, p.ticks))._replace(frame=f)
+                    for each, f in zip(plans, way, strict=True)
+                ]
+                tried.setdefault(tuple(p.plan for p in few), few)
+            for some in tried.values():
+                drafts = self._together(some)
+                if drafts is not None:
+                    found.append((self._ticks(drafts), some))
+        return min(found, key=lambda each: each[0])[1] if found else None
+
+    def _frame(self, frame: Frame) -> list[Planned]:
+        """Return plans of a frame, the best first."""
+        key = repr(frame.key())
+        if key not in self.known:
+            self.known[key] = self._planned(frame)
+        return self.known[key]
+
+    def _planned(self, frame: Frame) -> list[Planned]:
+        """Return plans of a frame, the best first: of those by estimate the best few are judged."""
+        rated = rated_plans(self.chip, frame, self._engine_ticks)
+        fitting: list[Planned] = []
+        found: list[Planned] = []
+        of_cut: Counter[Cut | None] = Counter()
+        left = Judging()
+        for each in rated:
+            planned = Planned(frame, each.plan, each.ticks, 0)
+            if self.judge is None:
+                if self._together([planned]) is not None:
+                    return [planned]
+                continue
+            of_cut[each.plan.cut] += 1
+            if of_cut[each.plan.cut] > ALIKE and each.plan.cut is not None:
+                continue
+            size = self._bytes(planned)
+            if fitting and size > left.bytes:
+                continue
+            parts = [self._together([planned._replace(frame=f)]) for f, _ in shortened(planned)]
+            if None in parts:
+                continue
+            fitting.append(planned)
+            if left.allows(size, sum(len(part or ()) for part in parts)):
+                ticks = [self._ticks(part) for part in parts if part is not None]
+                found.append(planned._replace(ticks=_in_full(planned, ticks), judged=1))
+            if left.is_over or len(found) == JUDGED:
+                break
+        return sorted(found, key=lambda planned: planned.ticks) or fitting[:1]
+
+    def _bytes(self, planned: Planned) -> int:
+        """Return the bytes that move in bursts when a plan is judged: each costs the judge time."""
+        if self.chip.dram.organisation is None:
+            return 0
+        return sum(
+            _extent(frame, n) * SIZE_BYTES[side.dtype]
+            for frame, _ in shortened(planned)
+            for n, side in enumerate(frame.sides)
+        )
+
+    def _ticks(self, drafts: Sequence[Draft]) -> int:
+        """Return the ticks that drafts take as a program."""
+        assert self.judge is not None
+        program = synchronise_drafts("judged", drafts).program
+        return self.judge(waits_for_engines(program, self.chip))
+
+    def _together(self, planned: Sequence[Planned]) -> tuple[Draft, ...] | None:
+        """Return the drafts of frames alone, their tensors one after another; None if one fits not."""
+        bases: dict[str, int] = {}
+        at = 0
+        for frame in (each.frame for each in planned):
+            for number, side in enumerate(frame.sides):
+                if side.tensor not in bases:
+                    bases[side.tensor] = at
+                    at += -(-_extent(frame, number) * SIZE_BYTES[side.dtype] // 64) * 64
+        stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
+        for frame, plan, _, _ in planned:
+            if not emit(stage, frame, plan, "judged"):
+                return None
+        return tuple(stage.drafts.found)
+
+    def _engine_ticks(self, frame: Frame, cut: Cut, shape: Shape) -> tuple[float, int] | None:
+        """Return the ticks for which engines are busy with a tile, and how many could share it."""
+        bases = {side.tensor: 0 for side in frame.sides}
+        stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
+        one = replace(
+            frame,
+            modes=tuple(
+                m._replace(count=n) for m, n in zip(frame.modes, shape.counts, strict=True)
+            ),
+        )
+        if not emit(stage, one, Plan(cut), "estimate"):
+            return None
+        busy: dict[str, int] = {}
+        able = 2
+        for draft in stage.drafts.found:
+            work = draft.instruction
+            if isinstance(work, OnEngine):
+                ticks = engine_cycles(self.chip, work.engine, work) * self.chip.period(work.engine)
+                busy[work.engine] = busy.get(work.engine, 0) + ticks
+                able = min(able, len(engines_able(self.chip, work)))
+        return float(max(busy.values(), default=0)), able if busy else 1
+
+
+@dataclass(slots=True)
+class Judging:
+    """What may be simulated still for a frame, counted in bytes and instructions."""
+
+    bytes: int = JUDGED_BYTES
+    instructions: int = JUDGED_INSTRUCTIONS
+    asked: int = 0
+
+    def allows(self, size: int, instructions: int) -> bool:
+        """Return whether a program may be simulated, and count it if so."""
+        self.asked += 1
+        if size > self.bytes or instructions > self.instructions:
+            return False
+        self.bytes -= size
+        self.instructions -= instructions
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether enough plans have been asked for."""
+        return self.asked >= 2 * JUDGED
+
+
+def shortened(planned: Planned) -> list[tuple[Frame, int]]:
+    """Return a frame, or two shorter ones from whose times that of the frame follows, and tiles.
+
+    The times of many equal tiles grow evenly once all slots are in use.
+    """
+    frame, plan, cut = planned.frame, planned.plan, planned.plan.cut
+    if cut is None or not frame.modes:
+        return [(frame, 1)]
+    first, *others = frame.modes
+    block = cut.columns[0] * cut.partitions[0]
+    blocks, number = -(-first.count // block), tile_count(frame, cut)
+    each = number // blocks
+    few, many = (-(-times * (plan.slots + 1) // each) for times in (1, 2))
+    if many >= blocks:
+        return [(frame, number)]
+    return [
+        (replace(frame, modes=(first._replace(count=n * block), *others)), n * each)
+        for n in (few, many)
+    ]
+
+
+def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
+    """Return the ticks of a frame from those of the shorter ones."""
+    if len(ticks) == 1:
+        return ticks[0]
+    (_, few), (_, many) = shortened(planned)
+    assert planned.plan.cut is not None
+    rest = tile_count(planned.frame, planned.plan.cut) - few
+    return ticks[0] + (ticks[1] - ticks[0]) * rest / (many - few)
+
+
+def _copies(plan: Plan) -> int:
+    """Return among how many queues the copies of a plan are shared."""
+    return max(plan.load_ways, plan.store_ways)
+
+
+def _extent(frame: Frame, side: int) -> int:
+    """Return the elements of a side from its tensor's first to the last that the frame names."""
+    reach = [
+        stretch([*frame.modes, *part.inner], side) + (part.at[side] if part.at else 0)
+        for part in frame.parts
+    ]
+    return frame.at[side] + max(reach)

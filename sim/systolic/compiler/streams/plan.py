@@ -1,0 +1,348 @@
+"""Plans of a frame: how it is cut and through which queues it goes, and which of them is taken.
+
+Candidates come from the frame's modes and the chip's numbers. A closed form orders them: the time of
+the busiest unit, and a tile's way through all units. The best few are simulated, times only, by the
+judge that `run` hands in; how many is counted, never timed, so that the same program is made wherever
+and whenever it is compiled. Without a judge the first is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from systolic.compiler.cost.copies import latency_cycles, runs_cycles
+from systolic.compiler.places.modes import stretch
+from systolic.compiler.streams.emit import Plan
+from systolic.compiler.streams.tiling import Cut, Move, Shape, tile_count, tiles
+from systolic.compiler.streams.work import Frame
+from systolic.hw.datatypes import SIZE_BYTES
+from systolic.hw.formulas.dram import dram_rate
+from systolic.hw.spec import Chip
+from systolic.isa import Program
+
+Judge = Callable[[Program], int]
+"""Returns the ticks that a program takes."""
+
+JUDGED = 12
+"""How many plans of a frame are simulated."""
+ALIKE = 2
+"""How many plans of one cut are simulated: those that differ in slots and queues alone."""
+JUDGED_BYTES = 2 << 20
+"""The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
+JUDGED_INSTRUCTIONS = 4_000
+"""The most instructions of all of them together."""
+MOST_TILES = 1024
+"""More tiles than these are not looked at where fewer are possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A plan, and about how many ticks it takes."""
+
+    plan: Plan
+    ticks: float
+
+
+EngineCost = Callable[[Frame, Cut, Shape], tuple[float, int] | None]
+"""Returns the ticks of an engine for a tile, and how many engines could do all of it; None if a tile
+does not fit."""
+
+
+def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rated]:
+    """Return the plans of a frame, the best by estimate first."""
+    found = [*_straight(chip, frame)]
+    cuts: dict[Cut, None] = {}
+    for cut in _cuts(chip, frame):
+        cuts.setdefault(cut)
+    for cut in cuts:
+        found += _tiled(chip, frame, cut, engine_ticks)
+    return sorted(found, key=lambda each: (each.ticks, each.plan.load_ways, each.plan.store_ways))
+
+
+# Within DRAM
+
+
+def _straight(chip: Chip, frame: Frame) -> Iterator[Rated]:
+    """Yield plans that copy a frame's elements within DRAM."""
+    if not frame.is_straight:
+        return
+    (number,) = frame.parts[0].kernel.inputs
+    modes = [*frame.modes, *frame.parts[0].inner]
+    run, outer = 1, 1
+    for mode in sorted(modes, key=lambda m: m.steps[0]):
+        if mode.steps[0] == mode.steps[number] == run:
+            run *= mode.count
+        else:
+            outer *= mode.count
+    size = SIZE_BYTES[frame.sides[0].dtype]
+    pairs = len(modes)
+    largest = max((m.count for m in modes), default=1)
+    for queues in _queue_counts(chip):
+        # A lone run is cut among the queues.
+        runs, length = outer, run
+        if outer == 1:
+            runs, length = min(queues, run), -(-run // min(queues, run))
+        copies = max(queues, outer // largest if pairs > 4 else 1)
+        total = runs_cycles(chip, runs, length * size, 1, within=True)
+        rate = total / (1 if chip.dma.is_spread else min(queues, runs))
+        shared = max(
+            runs * length * size / dram_rate(chip, queues),
+            2 * runs * length * size / chip.dram.bytes_per_cycle,
+        )
+        lats = 1 if chip.dma.outstanding > 1 else -(-copies // queues)
+        cycles = lats * latency_cycles(chip) + max(rate, shared)
+        yield Rated(Plan(None, store_ways=queues), cycles * chip.period("dma"))
+
+
+def _queue_counts(chip: Chip) -> list[int]:
+    most = chip.dma.queues
+    return [n for n in (1, 2, 4, 8, 16) if n < most] + [most]
+
+
+# Through the state buffer
+
+
+def _cuts(chip: Chip, frame: Frame) -> Iterator[Cut]:
+    """Yield ways to cut a frame: columns grow from nothing, mode by mode, as long as a tile fits.
+
+    Each step takes the mode whose columns make the fewest runs. From each of these columns the
+    partitions follow, from the innermost mode outwards, up to some numbers of them.
+    """
+    room = chip.state_buffer.bytes_per_partition
+    sides = len(frame.sides)
+    for gaps in _gap_choices(frame):
+        columns = [1] * len(frame.modes)
+        seen = set()
+        while True:
+            key = tuple(columns)
+            if key in seen:
+                break
+            seen.add(key)
+            for lanes in _lane_counts(chip):
+                cut = _with_partitions(frame, key, lanes, gaps)
+                if cut is not None:
+                    yield cut
+                    yield from _balanced(frame, cut)
+            grown = _grown(frame, columns, room, sides)
+            if grown is None:
+                break
+            columns = grown
+    if not frame.modes:
+        yield Cut((), (), (0,) * sides)
+
+
+def _balanced(frame: Frame, cut: Cut) -> Iterator[Cut]:
+    """Yield the cut with the columns of its outermost partition mode evened out over the tiles."""
+    several = [n for n, p in enumerate(cut.partitions) if p > 1]
+    for n in several[:1]:
+        count, c, p = frame.modes[n].count, cut.columns[n], cut.partitions[n]
+        blocks = -(-count // (c * p))
+        even = -(-count // (blocks * p))
+        if even != c:
+            columns = tuple(even if k == n else v for k, v in enumerate(cut.columns))
+            yield cut._replace(columns=columns)
+
+
+def _lane_counts(chip: Chip) -> list[int]:
+    most = chip.state_buffer.partitions
+    found, count = [], most
+    while count >= max(1, most // 16):
+        found.append(count)
+        if count > 2:
+            found.append(count * 3 // 4)
+        count //= 2
+    return found
+
+
+def _gap_choices(frame: Frame) -> Iterator[tuple[int, ...]]:
+    """Yield how many innermost modes of each side are brought with their gaps."""
+    yield (0,) * len(frame.sides)
+    choices: list[list[int]] = [[0]]
+    for side in range(1, len(frame.sides)):
+        modes = sorted(
+            (
+                m
+                for m in (*frame.modes, *(m for p in frame.parts for m in p.inner))
+                if m.steps[side]
+            ),
+            key=lambda m: m.steps[side],
+        )
+        own, unit = [0], 1
+        for number, mode in enumerate(modes, 1):
+            if mode.steps[side] < 0:
+                break
+            if mode.steps[side] != unit and stretch([mode], side) <= 64 * mode.count * max(1, unit):
+                own.append(number)
+            unit = max(unit, mode.steps[side] * mode.count)
+        choices.append(own[:3])
+    for chosen in product(*choices):
+        if any(chosen):
+            yield tuple(chosen)
+
+
+def _grown(frame: Frame, columns: list[int], room: int, sides: int) -> list[int] | None:
+    """Return the columns with those of one mode enlarged; None if no tile would fit."""
+    best: tuple[float, list[int]] | None = None
+    inner = math.prod(mode.count for mode in frame.inner)
+    for n, mode in enumerate(frame.modes):
+        for more in _next_columns(mode.count, columns[n]):
+            tried = [*columns[:n], more, *columns[n + 1 :]]
+            size = math.prod(tried) * inner * sum(SIZE_BYTES[side.dtype] for side in frame.sides)
+            if size > room:
+                continue
+            runs = sum(_runs_per_element(frame, tried, side) for side in range(sides))
+            key = (runs, -n)
+            if best is None or key < best[0]:  # type: ignore[operator]
+                best = (key, tried)  # type: ignore[assignment]
+    return best[1] if best else None
+
+
+def _next_columns(count: int, now: int) -> list[int]:
+    """Return the next larger columns of a mode: its next divisor, or about half as many again."""
+    if now >= count:
+        return []
+    found = {min(count, max(now + 1, now * 3 // 2))}
+    found.update(d for d in _divisors(count) if now < d <= 2 * now)
+    return sorted(found)[:3]
+
+
+def _divisors(count: int) -> list[int]:
+    small = [d for d in range(1, math.isqrt(count) + 1) if count % d == 0]
+    return sorted({*small, *(count // d for d in small)})
+
+
+def _runs_per_element(frame: Frame, columns: list[int], side: int) -> float:
+    """Return how many runs a side has for each element of a tile."""
+    run, total = 1, math.prod(columns)
+    order = sorted(range(len(columns)), key=lambda n: frame.modes[n].steps[side])
+    for n in order:
+        step = frame.modes[n].steps[side]
+        if step == 0:
+            continue
+        if step != run:
+            break
+        run *= columns[n]
+        if columns[n] != frame.modes[n].count:
+            break
+    moved = math.prod(c for c, m in zip(columns, frame.modes, strict=True) if m.steps[side])
+    return moved / run / total
+
+
+def _with_partitions(
+    frame: Frame, columns: tuple[int, ...], lanes: int, gaps: tuple[int, ...]
+) -> Cut | None:
+    """Return the cut with as many partitions as can be: the innermost modes first."""
+    partitions = [1] * len(columns)
+    left = lanes
+    for n in reversed(range(len(columns))):
+        rest = -(-frame.modes[n].count // columns[n])
+        if rest == 1 or left <= 1:
+            continue
+        partitions[n] = min(rest, left)
+        uneven = frame.modes[n].count % (columns[n] * partitions[n])
+        left = 1 if partitions[n] < rest or uneven else left // partitions[n]
+    return Cut(columns, tuple(partitions), gaps)
+
+
+def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iterator[Rated]:
+    """Yield the plans of a cut: slots and queues."""
+    number = tile_count(frame, cut)
+    if number > MOST_TILES:
+        return
+    first = next(tiles(frame, cut))
+    try:
+        shape = Shape(frame, cut, first.counts)
+        loads = [
+            (frame.sides[side].dtype, move)
+            for part in frame.parts
+            for side in part.kernel.inputs
+            for move in shape.loads(part, side, 1)
+        ]
+        stores = [(frame.sides[0].dtype, move) for move in shape.stores(1)]
+    except ValueError:
+        return
+    if len(loads) + len(stores) > 256:
+        return
+    found = engine_ticks(frame, cut, shape)
+    if found is None:
+        return
+    engine, engines = found
+    latency, period = latency_cycles(chip), chip.period("dma")
+    load, store = _moving(chip, loads), _moving(chip, stores)
+    all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
+    engine_cycles = engine / period
+    for plan in _queue_plans(chip, cut, number):
+        loading, storing = plan.load_queues, plan.store_queues
+        tile_in = load.cycles(chip, loading, plan.load_ways)
+        tile_out = store.cycles(chip, storing, plan.store_ways)
+        wait = 0 if chip.dma.outstanding > 1 else latency
+        load_work = load.alone + wait * load.copies * plan.load_ways
+        store_work = store.alone + wait * store.copies * plan.store_ways
+        if loading + storing > chip.dma.queues:
+            queue = number * (load_work + store_work) / chip.dma.queues
+        else:
+            queue = max(number * load_work / loading, number * store_work / storing)
+        slots = number * (max(tile_in, tile_out) + engine_cycles) / plan.slots
+        busiest = max(queue, all_cycles, slots, number * engine_cycles) * number / (number + 1)
+        once = tile_in + engine_cycles + tile_out
+        ticks = (once + busiest * (number > 1)) * period
+        yield Rated(plan, ticks)
+        if engines > 1 and len(frame.sides) * plan.slots * 2 <= chip.state_buffer.banks:
+            saved = engine_cycles * (1 - 1 / engines) * period
+            yield Rated(plan._replace(shares=engines), ticks - saved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """Copies of a tile: how many, their bytes, the cycles of all one after another, the longest's."""
+
+    copies: int
+    bytes: int
+    alone: float
+    longest: float
+
+    def cycles(self, chip: Chip, queues: int, ways: int) -> float:
+        """Return the cycles of all through some queues, each copy shared by some, with latencies."""
+        if not self.copies:
+            return 0.0
+        together = self.copies * ways
+        rounds = 1 if chip.dma.outstanding > 1 else -(-together // queues)
+        shared = ways if chip.state_buffer.is_split else 1  # else they take turns at a port
+        moving = max(
+            self.bytes / dram_rate(chip, queues),
+            self.alone / min(queues, self.copies * shared),
+            self.longest / shared,
+        )
+        return rounds * latency_cycles(chip) + moving
+
+
+def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[Plan]:
+    queues = chip.dma.queues
+    lanes = math.prod(cut.partitions)
+    if chip.dma.is_spread:
+        shares = [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 8)]
+    else:
+        shares = [(queues, queues)] + [(n, queues - n) for n in range(1, queues)]
+    slots = [1] if number == 1 else [n for n in (2, 3, 4, 6, 8) if n <= number]
+    for loading, storing in shares:
+        if loading > queues or storing > queues:
+            continue
+        for many in slots:
+            for ways in sorted({1, 2, min(loading, storing), max(loading, storing)}):
+                if ways > lanes:
+                    continue
+                yield Plan(cut, many, loading, storing, min(ways, loading), min(ways, storing))
+
+
+def _moving(chip: Chip, moves: list[tuple[str, Move]]) -> _Moving:
+    """Return what some copies take in a queue alone, without their latency."""
+    alone, bytes_ = [0.0], 0
+    for dtype, move in moves:
+        run = move.run
+        size = SIZE_BYTES[dtype]
+        alone.append(runs_cycles(chip, -(-move.elements // run), run * size, move.partitions))
+        bytes_ += move.elements * size
+    return _Moving(len(moves), bytes_, sum(alone), max(alone))

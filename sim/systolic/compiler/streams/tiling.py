@@ -1,0 +1,249 @@
+"""A frame cut into tiles: which of its elements lie on which partition, and in which column.
+
+Each mode of n indices is cut into blocks of partitions x columns: n = blocks * P * C, with a rest.
+A tile has one block of every mode. Its partitions are the P of all modes, the outermost first; its
+columns the C, and all inner modes of the frame. Where C does not divide the indices that a tile has
+of its outermost partition mode, the last partition begins earlier, so that it too is full; only its
+end is stored. An operand lies on the chip in the order of its own memory, so that its runs are as long
+as they can be; the engine takes its elements in the order of the result. Repeated elements are
+brought once for each partition. Elements with gaps between them may be brought with their gaps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+from systolic.compiler.places.modes import Mode, Nest, coalesce, stretch
+from systolic.compiler.streams.work import Frame, Part
+from systolic.isa.access import MAX_PAIRS, Pattern
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+class Cut(NamedTuple):
+    """How a frame is cut: columns and partitions of each mode, and how operands are brought.
+
+    gaps: for each side, how many of its innermost modes are brought as one run, gaps included.
+    """
+
+    columns: tuple[int, ...]
+    partitions: tuple[int, ...]
+    gaps: tuple[int, ...]
+
+
+class Tile(NamedTuple):
+    """The first index and the number of indices of each mode."""
+
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+class Move(NamedTuple):
+    """A copy between DRAM and the partitions of a tile: elements from the tile's first one on.
+
+    first, partitions: on the chip; chip_at, chip_pattern: in each partition. dram_at, dram_pattern:
+    of all of them, partition after partition.
+    """
+
+    first: int
+    partitions: int
+    chip_at: int
+    chip_pattern: Pattern
+    dram_at: int
+    dram_pattern: Pattern
+
+    @property
+    def run(self) -> int:
+        """Return the elements of a run that is contiguous on both sides."""
+        step, count = self.chip_pattern[-1]
+        dram_step, dram_count = self.dram_pattern[-1]
+        return min(count, dram_count) if step == dram_step == 1 else 1
+
+    @property
+    def elements(self) -> int:
+        """Return how many elements it moves."""
+        return self.partitions * math.prod(count for _, count in self.chip_pattern)
+
+
+class Held(NamedTuple):
+    """How an operand lies in a partition: the step of each mode of columns, and the elements."""
+
+    steps: tuple[int, ...]
+    elements: int
+
+
+@dataclass(slots=True)
+class Shape:
+    """The tiles of a frame that have so many indices of each mode: they are all alike."""
+
+    frame: Frame
+    cut: Cut
+    counts: tuple[int, ...]
+    columns: tuple[int, ...] = field(init=False)
+    partitions: tuple[int, ...] = field(init=False)
+    ragged: int | None = field(init=False)
+    _held: dict[tuple[int, int], Held] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Divide the indices of each mode."""
+        self.columns = tuple(map(min, self.cut.columns, self.counts))
+        self.partitions = tuple(-(-n // c) for n, c in zip(self.counts, self.columns, strict=True))
+        several = [number for number, count in enumerate(self.partitions) if count > 1]
+        uneven = [n for n in several if self.counts[n] % self.columns[n]]
+        self.ragged = uneven[0] if uneven else None
+        if uneven and uneven != several[:1]:
+            raise ValueError("only the outermost mode on partitions has a rest")
+
+    @property
+    def lanes(self) -> int:
+        """Return how many partitions the tile has."""
+        return math.prod(self.partitions)
+
+    def inner(self, part: Part | None) -> Nest:
+        """Return the modes inside those that are cut: of a part, or of the whole result (None)."""
+        return self.frame.inner if part is None else part.inner
+
+    def modes(self, part: Part | None) -> list[Mode]:
+        """Return the modes of the columns: those of the frame, then the inner ones."""
+        own = [Mode(c, m.steps) for c, m in zip(self.columns, self.frame.modes, strict=True)]
+        return [*own, *self.inner(part)]
+
+    def held(self, part: Part | None, side: int) -> Held:
+        """Return how a side's elements lie in a partition, compact in the order of its memory."""
+        key = (-1 if part is None else self.frame.parts.index(part), side)
+        if key not in self._held:
+            self._held[key] = self._lay(part, side)
+        return self._held[key]
+
+    def _lay(self, part: Part | None, side: int) -> Held:
+        modes = self.modes(part)
+        steps = [0] * len(modes)
+        order = self._order(modes, side)
+        brought = order[len(order) - self.cut.gaps[side] :]
+        size = 1
+        if brought:
+            size = stretch((modes[n] for n in brought), side)
+            for number in brought:
+                steps[number] = modes[number].steps[side]
+        for number in reversed(order[: len(order) - len(brought)]):
+            steps[number] = size
+            size *= modes[number].count
+        return Held(tuple(steps), size)
+
+    def _order(self, modes: Sequence[Mode], side: int) -> list[int]:
+        """Return the modes that move a side, in the order of its memory."""
+        found = [n for n, mode in enumerate(modes) if mode.steps[side] and mode.count > 1]
+        return sorted(found, key=lambda n: -abs(modes[n].steps[side]))
+
+    def loads(self, part: Part, side: int, ways: int) -> list[Move]:
+        """Return the copies that bring an operand, in about so many equal ones."""
+        modes, held = self.modes(part), self.held(part, side)
+        order = self._order(modes, side)
+        kept = order[: len(order) - self.cut.gaps[side]]
+        columns = [(modes[n].steps[side], modes[n].count, held.steps[n]) for n in kept]
+        if self.cut.gaps[side] and len(kept) < len(order):
+            columns.append((1, stretch((modes[n] for n in order[len(kept) :]), side), 1))
+        at = part.at[side] if part.at else 0
+        found: list[Move] = []
+        for lanes, first, dram_at, _ in self._lane_groups(side):
+            found += _moves(lanes, first, columns, at + dram_at, 0, ways)
+        return found
+
+    def stores(self, ways: int) -> list[Move]:
+        """Return the copies that store the result, in about so many equal ones."""
+        modes, held = self.modes(None), self.held(None, 0)
+        found: list[Move] = []
+        for lanes, first, dram_at, is_last in self._lane_groups(0):
+            kept = [Mode(m.count, m.steps) for m in modes]
+            chip_at = 0
+            if is_last and self.ragged is not None:
+                n = self.ragged
+                rest = self.counts[n] - (self.partitions[n] - 1) * self.columns[n]
+                skipped = self.columns[n] - rest
+                kept[n] = Mode(rest, modes[n].steps)
+                chip_at, dram_at = skipped * held.steps[n], dram_at + skipped * modes[n].steps[0]
+            order = self._order(kept, 0)
+            columns = [(kept[n].steps[0], kept[n].count, held.steps[n]) for n in order]
+            found += _moves(lanes, first, columns, dram_at, chip_at, ways)
+        return found
+
+    def _lane_groups(self, side: int) -> Iterator[tuple[Pairs, int, int, bool]]:
+        """Yield (pairs of partitions, first partition, place, whether it is the last group).
+
+        There are two groups if the last partition of the outermost mode begins earlier.
+        """
+        pairs = [
+            (mode.steps[side] * c, p)
+            for mode, c, p in zip(self.frame.modes, self.columns, self.partitions, strict=True)
+            if p > 1
+        ]
+        n = self.ragged
+        if n is None:
+            yield tuple(pairs), 0, 0, False
+            return
+        (step, count), *others = pairs
+        inside = math.prod(p for _, p in others)
+        yield ((step, count - 1), *others), 0, 0, False
+        begin = (self.counts[n] - self.columns[n]) * self.frame.modes[n].steps[side]
+        yield tuple(others), (count - 1) * inside, begin, True
+
+
+def _moves(
+    lanes: Pairs, first: int, columns: list[tuple[int, int, int]], at: int, chip_at: int, ways: int
+) -> Iterator[Move]:
+    """Yield copies of some partitions: what four pairs cannot name is cut, and so is what is shared.
+
+    lanes: (step, count) in DRAM. columns: (step in DRAM, count, step on the chip).
+    """
+    count = lanes[0][1] if lanes else 1
+    if lanes and ways > 1 and count > 1:
+        (step, _), *others = lanes
+        inside, ways = math.prod(p for _, p in others), min(ways, count)
+        for share in range(ways):
+            begin, end = count * share // ways, count * (share + 1) // ways
+            here = ((step, end - begin), *others)
+            yield from _moves(here, first + begin * inside, columns, at + begin * step, chip_at, 1)
+        return
+    pattern = pairs_of([*lanes, *((step, n) for step, n, _ in columns)])
+    if len(pattern) <= MAX_PAIRS:
+        chip = pairs_of([(step, n) for _, n, step in columns])
+        total = math.prod(n for _, n in lanes)
+        yield Move(first, total, chip_at, chip, at, pattern)
+        return
+    if len(lanes) > 1 or (lanes and lanes[0][1] <= columns[0][1]):
+        (step, _), *others = lanes
+        inside = math.prod(p for _, p in others)
+        for n in range(count):
+            yield from _moves(tuple(others), first + n * inside, columns, at + n * step, chip_at, 1)
+        return
+    (step, many, chip_step), *rest = columns
+    for n in range(many):
+        yield from _moves(lanes, first, rest, at + n * step, chip_at + n * chip_step, 1)
+
+
+def pairs_of(pairs: Sequence[tuple[int, int]]) -> Pattern:
+    """Return (step, count) pairs as a pattern with as few of them as can be."""
+    found = coalesce(Mode(count, (step,)) for step, count in pairs)
+    return tuple((mode.steps[0], mode.count) for mode in found) or ((1, 1),)
+
+
+def tiles(frame: Frame, cut: Cut) -> Iterator[Tile]:
+    """Yield the tiles of a frame, the outermost mode's block the slowest."""
+    blocks = []
+    for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True):
+        size = c * p
+        blocks.append([(at, min(size, mode.count - at)) for at in range(0, mode.count, size)])
+    for chosen in product(*blocks):
+        yield Tile(tuple(at for at, _ in chosen), tuple(count for _, count in chosen))
+
+
+def tile_count(frame: Frame, cut: Cut) -> int:
+    """Return how many tiles a frame is cut into."""
+    return math.prod(
+        -(-mode.count // (c * p))
+        for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True)
+    )

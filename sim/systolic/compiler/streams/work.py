@@ -1,0 +1,110 @@
+"""What a stream does, as values: frames of elements, and what is computed of them on the way.
+
+A stream makes one tensor. Its elements are seen as modes (`systolic.compiler.places`) whose sides
+are the result and the operands: dimensions that lie alike on all sides are one mode. A frame is a
+box of them; the frames of a stream are disjoint. What is computed is a kernel: steps of engines, each
+of one instruction for all elements of a tile. Not here: which operation becomes which frames
+(`systolic.compiler.streams.table`), and how a frame is cut (`tiling`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from systolic.compiler.ir.lane_step import LaneStep
+from systolic.compiler.places.modes import Nest
+from systolic.layout import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A tensor of which a stream reads or writes elements: its name, its type in memory."""
+
+    tensor: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction of an engine for all elements of a tile.
+
+    operands: numbers of operands, in the order of the step's fields: those of the kernel's inputs
+    come first, then the results of its steps. dtype: of the result. layer: the operation.
+    """
+
+    lane: LaneStep
+    operands: tuple[int, ...]
+    dtype: str
+    layer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What is made of the inputs of a part: the last step's result, or the input as it is.
+
+    fill: the value of all elements, where there are no inputs.
+    """
+
+    inputs: tuple[int, ...]
+    steps: tuple[Step, ...] = ()
+    fill: float | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Return whether elements stay as they are."""
+        return not self.steps and self.fill is None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a frame: its kernel, its modes inside those of the frame, and where it begins.
+
+    at: places of its first element, on each side, from those of the frame on.
+    """
+
+    kernel: Kernel
+    inner: Nest = ()
+    at: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A box of a result: modes that are cut into tiles, and inner ones of which a tile has all.
+
+    sides: of the steps of the modes; the result's is the first. at: the first element on each.
+    inner: the modes of the result inside `modes`, over which its parts lie side by side.
+    """
+
+    sides: tuple[Side, ...]
+    at: tuple[int, ...]
+    modes: Nest
+    parts: tuple[Part, ...]
+    inner: Nest = ()
+
+    @property
+    def is_straight(self) -> bool:
+        """Return whether its elements only move, all alike, so that DMA can do it within DRAM."""
+        return len(self.parts) == 1 and self.parts[0].kernel.moves
+
+    def key(self) -> tuple[object, ...]:
+        """Return what its plan depends on: everything but the tensors' names."""
+        return (
+            tuple(side.dtype for side in self.sides),
+            self.at,
+            self.modes,
+            self.parts,
+            self.inner,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What makes one tensor: frames, in one or several ways of which the best is taken.
+
+    layer: the operation that brings and stores. shape: of the tensor, as it lies in DRAM.
+    """
+
+    layer: str
+    output: str
+    shape: Shape
+    ways: tuple[tuple[Frame, ...], ...]

@@ -1,0 +1,174 @@
+"""Do the laws of the algebra hold? Every nest of a small domain, against the places one by one."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from systolic.compiler.places.modes import (
+    Mode,
+    by_step,
+    coalesce,
+    compose,
+    invert,
+    places,
+    refine,
+    seen,
+    size,
+    split,
+    stretch,
+)
+
+STEPS = (0, 1, 2, 3, 4, 6)
+NESTS = [
+    tuple(Mode(n, (step,)) for n, step in zip(counts, steps, strict=True))
+    for rank in (0, 1, 2)
+    for counts in product((1, 2, 3, 4), repeat=rank)
+    for steps in product(STEPS, repeat=rank)
+]
+DEEP = [
+    tuple(Mode(n, (step,)) for n, step in zip((a, b, c), steps, strict=True))
+    for a, b, c in product((1, 2, 3), repeat=3)
+    for steps in product((0, 1, 2, 4), repeat=3)
+]
+
+
+def by_definition(nest):
+    """Return the places as the definition has them: the sum of digit times step, index by index."""
+    found = []
+    for index in range(math.prod(mode.count for mode in nest)):
+        place, rest = 0, index
+        for mode in reversed(nest):
+            rest, digit = divmod(rest, mode.count)
+            place += digit * mode.steps[0]
+        found.append(place)
+    return found
+
+
+@pytest.mark.parametrize("nests", [NESTS, DEEP], ids=["two modes", "three modes"])
+def test_places_and_stretch(nests):
+    for nest in nests:
+        expected = by_definition(nest)
+        assert list(places(nest)) == expected
+        assert size(nest) == len(expected)
+        assert stretch(nest) == max(expected) - min(expected) + 1
+
+
+@pytest.mark.parametrize("nests", [NESTS, DEEP], ids=["two modes", "three modes"])
+def test_coalesced_is_the_same_map_with_the_fewest_modes(nests):
+    fewest = {}
+    for nest in nests:
+        key = tuple(by_definition(nest))
+        fewest[key] = min(fewest.get(key, 9), sum(mode.count > 1 for mode in nest))
+    for nest in nests:
+        found, key = coalesce(nest), tuple(by_definition(nest))
+        assert tuple(by_definition(found)) == key
+        assert len(found) <= fewest[key]
+
+
+def test_two_sides_coalesce_only_where_both_do():
+    both = (Mode(4, (24, 4)), Mode(6, (4, 16)))
+    assert coalesce(both) == both
+    assert coalesce(seen(both, 0)) == (Mode(24, (4,)),)
+    assert coalesce(seen(both, 1)) == seen(both, 1)
+
+
+def test_split():
+    for count, step, inner in product(range(1, 13), STEPS, range(1, 13)):
+        mode = Mode(count, (step, 5))
+        if count % inner:
+            with pytest.raises(ValueError, match=f"no parts of {inner}"):
+                split(mode, inner)
+            continue
+        parts = split(mode, inner)
+        assert [part.count for part in parts] == [count // inner, inner]
+        assert list(places(parts)) == list(places((mode,)))
+        assert coalesce(parts) == coalesce((mode,))
+
+
+def test_refine_has_both_maps():
+    for one, other in product(NESTS, repeat=2):
+        if size(one) != size(other):
+            with pytest.raises(ValueError, match="indices"):
+                refine(one, other)
+            continue
+        found = refine(one, other)
+        if found is None:
+            assert not divides(one, other)
+            continue
+        assert list(places(found, 0)) == by_definition(one)
+        assert list(places(found, 1)) == by_definition(other)
+
+
+def divides(one, other):
+    """Return whether the edges of two nests are multiples of one another."""
+    edges = set()
+    for nest in (one, other):
+        unit = 1
+        for mode in reversed(coalesce(nest)):
+            edges.add(unit)
+            unit *= mode.count
+    ordered = sorted(edges)
+    return all(b % a == 0 for a, b in zip(ordered, ordered[1:], strict=False))
+
+
+def test_compose_is_one_map_after_the_other():
+    made = 0
+    for outer, inner in product(NESTS[1:], NESTS):
+        taken = by_definition(inner)
+        found = compose(outer, inner)
+        if found is None:
+            continue
+        made += 1
+        before = by_definition(outer)
+        assert list(places(found)) == [before[index] for index in taken], (outer, inner)
+    assert made > 10_000
+
+
+def test_compose_finds_every_part_of_a_split_mode():
+    for outer in NESTS[1:]:
+        for inner_count in range(1, size(outer) + 1):
+            if size(outer) % inner_count or outer[-1].count % inner_count:
+                continue
+            whole = (Mode(size(outer) // inner_count, (inner_count,)), Mode(inner_count, (1,)))
+            found = compose(outer, whole)
+            assert found is not None
+            assert list(places(found)) == by_definition(outer)
+
+
+def test_invert():
+    for counts in product((1, 2, 3), repeat=3):
+        for order in permutations(range(3)):
+            steps, unit = [0] * 3, 1
+            for number in order:
+                steps[number] = unit
+                unit *= counts[number]
+            nest = tuple(Mode(n, (step,)) for n, step in zip(counts, steps, strict=True))
+            back = invert(nest)
+            assert back is not None
+            there = places(nest)
+            assert list(there[places(back)]) == list(range(unit))
+    for nest in NESTS:
+        dense = sorted(by_definition(nest)) == list(range(size(nest)))
+        assert dense or invert(nest) is None
+
+
+def test_windows_overlap():
+    windows = (Mode(3, (2,)), Mode(4, (1,)))
+    assert list(places(windows)) == [0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7]
+    assert stretch(windows) == 8
+    assert coalesce(windows) == windows
+
+
+def test_by_step_keeps_the_elements():
+    for nest in DEEP:
+        found = by_step(nest, 0)
+        assert sorted(places(found)) == sorted(by_definition(nest))
+        moving = [mode.steps[0] for mode in found if mode.steps[0]]
+        assert moving == sorted(moving, reverse=True)
+        assert np.array_equal(
+            [m.steps[0] == 0 for m in found], sorted([m.steps[0] == 0 for m in found], reverse=True)
+        )
