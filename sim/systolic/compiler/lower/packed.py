@@ -140,7 +140,7 @@ def _in_bytes(
         replace(op, inputs=tuple(names[name] for name in op.inputs), output=names[op.output])
         for op in graph.operations
     )
-    return Graph(tuple(tensors), operations)
+    return Graph(tuple(tensors), operations, tuple(names[name] for name in graph.named))
 
 
 def _check_type(name: str, shape: Shape) -> None:
