@@ -22,7 +22,7 @@ from systolic.compiler.lower.elementwise import (
     lower_select,
 )
 from systolic.compiler.lower.embedding import lower_embedding
-from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
+from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice, lower_take
 from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.matrices import PRODUCTS
@@ -66,6 +66,7 @@ LOWERINGS: dict[str, Lower] = {
     "concat": lower_concat,
     "pad": lower_pad,
     "embedding": lower_embedding,
+    "take": lower_take,
     "causal_mask": lower_causal_mask,
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
