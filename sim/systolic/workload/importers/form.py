@@ -83,6 +83,10 @@ class Form:
         """Return the node that makes a tensor; None of an input or a constant."""
         return self._maker.get(tensor)
 
+    def replaced(self, node: Node) -> None:
+        """Note that a node, which is in its place already, makes what others made before."""
+        self._maker[node.output] = node
+
     # values
 
     def input(self, name: str, shape: Shape) -> View:
@@ -95,9 +99,8 @@ class Form:
     def constant(self, array: Array) -> View:
         """Return a known array as a tensor; dimensions along which it is one number have none."""
         axes = [axis for axis in range(array.ndim) if not _is_flat(array, axis)]
-        small = np.ascontiguousarray(
-            array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
-        )
+        small = array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
+        small = np.array(small, order="C")
         key = (small.dtype.name, small.shape, small.tobytes())
         if key not in self._made:
             shape = Shape(element_type_of(small.dtype).name, small.shape)
@@ -128,7 +131,7 @@ class Form:
         if view.is_whole:
             return view.tensor
         if view.tensor in self.constants:
-            array = np.ascontiguousarray(_spread(self.constants[view.tensor], view))
+            array = np.array(_spread(self.constants[view.tensor], view), order="C")
             return self._whole_constant(array)
         source = self._own(view)
         if all(a is not None or n == 1 for a, n in zip(view.axes, view.dims, strict=True)):
@@ -176,9 +179,9 @@ class Form:
 
     # operations whose operands may be spread
 
-    def unary(self, value: Value, kind: str, element_type: str | None = None, **attributes: Any) -> View:
+    def unary(self, operand: Value, kind: str, element_type: str | None = None, **attributes: Any) -> View:
         """Add an operation of each element; a spread operand is calculated before it is spread."""
-        view = self.view(value)
+        view = self.view(operand)
         own = self._own(view)
         out = Shape(element_type or own.element_type, own.dims, own.layout)
         return View(self.node(kind, (view.tensor,), out, **attributes), view.dims, view.axes)
@@ -208,6 +211,7 @@ class Form:
         self, kind: str, views: Sequence[View], out: Shape, attributes: Mapping[str, Any]
     ) -> str:
         """Add an operation on views whose spread dimensions are told, or of size 1."""
+        views = [self._squeezed(view) for view in views]
         lower = {view.axes for view in views if not view.is_whole and self._own(view).rank}
         full = any(view.is_whole for view in views)
         if len(lower) <= 1 and full:
@@ -217,6 +221,17 @@ class Form:
             )
         names = [self._with_ones(view) for view in views]
         return self.node(kind, names, out, **attributes)
+
+    def _squeezed(self, view: View) -> View:
+        """Return a spread view of a tensor without dimensions of 1."""
+        own = self._own(view)
+        if view.is_whole or 1 not in own.dims:
+            return view
+        kept = [axis for axis, size in enumerate(own.dims) if size > 1]
+        tensor = self.reshaped(view.tensor, tuple(own.dims[axis] for axis in kept))
+        places = {axis: n for n, axis in enumerate(kept)}
+        axes = tuple(None if a is None or a not in places else places[a] for a in view.axes)
+        return View(tensor, view.dims, axes)
 
     def _with_ones(self, view: View) -> str:
         """Return the tensor of a view with a dimension of 1 wherever it is spread."""

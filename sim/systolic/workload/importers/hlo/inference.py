@@ -180,6 +180,13 @@ def _reshape(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return source.element_type, out.dims
 
 
+def _bitcast(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+    (source,), out = shapes, made.array
+    if _count(source.dims) * source.type.bits != _count(out.dims) * out.type.bits:
+        fault(f"bitcast of {source} to {out}, which has not as many bits")
+    return kind_of(out)
+
+
 def _count(dims: Sequence[int]) -> int:
     total = 1
     for dim in dims:
@@ -420,7 +427,7 @@ RULES: dict[str, Rule] = {
     "iota": _arrays(_iota, 0),
     "broadcast": _arrays(_broadcast, 1),
     "reshape": _arrays(_reshape, 1),
-    "bitcast": _arrays(_reshape, 1),
+    "bitcast": _arrays(_bitcast, 1),
     "transpose": _arrays(_transpose, 1),
     "reverse": _arrays(_reverse, 1),
     "slice": _arrays(_slice, 1),

@@ -254,7 +254,6 @@ KNOWN: dict[str, Known] = {
     "broadcast": _broadcast,
     "iota": _iota,
     "reshape": _reshape,
-    "bitcast": _reshape,
     "transpose": _transpose,
     "reverse": _reverse,
     "slice": _slice,

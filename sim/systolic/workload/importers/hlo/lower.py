@@ -80,7 +80,7 @@ class _Interpreter:
         self._not_done: list[NotDone] = []
         self._running: list[str] = []
         self._steps = 0
-        self._checked: set[str] = set()
+        self.operand_shapes: list[HloShape] = []
 
     def entry(self, parameters: Mapping[int, str]) -> Lowered:
         module = self._module
@@ -118,10 +118,11 @@ class _Interpreter:
         self._running.append(computation.name)
         values: dict[str, Value] = {}
         needed = _needed(computation)
+        shapes = {made.name: made.shape for made in computation.instructions}
         for made in computation.instructions:
             if made.name in needed:
                 self._count(made)
-                values[made.name] = self._value(made, values, arguments)
+                values[made.name] = self._value(made, values, shapes, arguments)
         self._running.pop()
         return values[computation.root.name]
 
@@ -132,11 +133,16 @@ class _Interpreter:
             fail_at(*at, f"more than {MOST_INSTRUCTIONS} instructions when all loops are unrolled")
 
     def _value(
-        self, made: Instruction, values: Mapping[str, Value], arguments: Sequence[Value]
+        self,
+        made: Instruction,
+        values: Mapping[str, Value],
+        shapes: Mapping[str, HloShape],
+        arguments: Sequence[Value],
     ) -> Value:
         if made.opcode == "parameter":
             return arguments[int(made.argument)]
         operands = [values[name] for name in made.operands]
+        self.operand_shapes = [shapes[name] for name in made.operands]
         self.form.begin(made.title, made.offset)
         try:
             return self._made(made, operands)
@@ -230,6 +236,24 @@ class _Interpreter:
         return operands[0]
 
 
+    def bitcast(self, made: Instruction, operands: list[Value]) -> Value:
+        """The same bytes in another shape: seen in the order of memory, and from there put back.
+
+        How the operand lies is what the text says of it, not how the form lets it lie.
+        """
+        (value,), (before,), after = operands, self.operand_shapes, made.array
+        assert isinstance(before, Shape)
+        if before.element_type != after.element_type:
+            raise CannotLower("the bits of one type taken as another")
+        if before.layout.tiles or after.layout.tiles:
+            raise CannotLower("a bitcast between tiles")
+        form = self.form
+        memory = form.transpose(value, tuple(reversed(before.layout.minor_to_major)))
+        back = tuple(reversed(after.layout.minor_to_major))
+        seen = form.reshape(memory, Shape(after.element_type, [after.dims[a] for a in back]))
+        return form.transpose(seen, sorted(range(len(back)), key=lambda axis: back[axis]))
+
+
 Control: TypeAlias = Callable[[_Interpreter, Instruction, list[Value]], Value]
 CONTROL: dict[str, Control] = {
     "call": _Interpreter.called,
@@ -240,6 +264,7 @@ CONTROL: dict[str, Control] = {
     "conditional": _Interpreter.conditional,
     "after-all": _Interpreter.ordered,
     "optimization-barrier": _Interpreter.barrier,
+    "bitcast": _Interpreter.bitcast,
 }
 
 
@@ -418,17 +443,6 @@ def _broadcast(form: Form, made: Instruction, operands: list[Value]) -> Value:
 
 def _reshape(form: Form, made: Instruction, operands: list[Value]) -> Value:
     return form.reshape(operands[0], made.array)
-
-
-def _bitcast(form: Form, made: Instruction, operands: list[Value]) -> Value:
-    """The same bytes in another shape: taken in the order of memory, and put back into its own."""
-    before, after = form.shape(operands[0]), made.array
-    order = tuple(reversed(before.layout.minor_to_major))
-    memory = form.transpose(operands[0], order)
-    back = tuple(reversed(after.layout.minor_to_major))
-    seen = form.reshape(memory, Shape(after.element_type, [after.dims[axis] for axis in back]))
-    inverse = sorted(range(len(back)), key=lambda axis: back[axis])
-    return form.transpose(seen, inverse)
 
 
 def _transpose(form: Form, made: Instruction, operands: list[Value]) -> Value:
@@ -752,7 +766,6 @@ ROWS: dict[str, Row] = {
     "convert": _convert,
     "broadcast": _broadcast,
     "reshape": _reshape,
-    "bitcast": _bitcast,
     "transpose": _transpose,
     "copy": _copy,
     "slice": _slice,
