@@ -141,8 +141,13 @@ class Form:
         floats = source.dtype.kind not in "iu"
         one = self._whole_constant(np.ones(view.dims, source.dtype)) if floats else zero
         operator = "multiply" if floats else "or"
-        return self.node("binary", (one, view.tensor), Shape(source.element_type, view.dims),
-                         operator=operator, **_matched(view))
+        return self.node(
+            "binary",
+            (one, view.tensor),
+            Shape(source.element_type, view.dims),
+            operator=operator,
+            **_matched(view),
+        )
 
     def _whole_constant(self, array: Array) -> str:
         key = ("whole", array.dtype.name, array.shape, array.tobytes())
@@ -179,7 +184,9 @@ class Form:
 
     # operations whose operands may be spread
 
-    def unary(self, operand: Value, kind: str, element_type: str | None = None, **attributes: Any) -> View:
+    def unary(
+        self, operand: Value, kind: str, element_type: str | None = None, **attributes: Any
+    ) -> View:
         """Add an operation of each element; a spread operand is calculated before it is spread."""
         view = self.view(operand)
         own = self._own(view)
@@ -201,9 +208,7 @@ class Form:
             used = [out.rank - 1]  # all operands are single numbers
         dims = tuple(out.dims[d] for d in used)
         inner = out if len(used) == out.rank else Shape(out.element_type, dims)
-        seen = [
-            View(view.tensor, dims, tuple(view.axes[d] for d in used)) for view in views
-        ]
+        seen = [View(view.tensor, dims, tuple(view.axes[d] for d in used)) for view in views]
         name = self._spread_node(kind, seen, inner, attributes)
         return _whole(name, inner).spread(out.dims, used)
 
@@ -349,4 +354,3 @@ def _as_it_lies(own: Shape, order: Sequence[int]) -> Shape:
     places = {axis: n for n, axis in enumerate(order)}
     minor = tuple(places[axis] for axis in own.layout.minor_to_major)
     return Shape(own.element_type, dims, Layout(minor))
-

@@ -81,4 +81,3 @@ def _needed(form: Form, outputs: Sequence[str]) -> list[Node]:
             needed.update(node.inputs)
             found.append(node)
     return found[::-1]
-

@@ -51,9 +51,7 @@ def recognised(form: Form, results: Sequence[str]) -> None:
         gone = {each.output for each in cone.nodes}
         at = next(n for n, each in enumerate(form.nodes) if each.output == cone.root.output)
         form.nodes[at] = node
-        form.nodes[:] = [
-            each for each in form.nodes if each is node or each.output not in gone
-        ]
+        form.nodes[:] = [each for each in form.nodes if each is node or each.output not in gone]
         form.replaced(node)
 
 
@@ -79,7 +77,7 @@ def _takers(form: Form) -> Mapping[str, set[str]]:
 def _cones(
     form: Form, root: Node, takers: Mapping[str, set[str]], results: set[str]
 ) -> Iterator[Cone]:
-    """Yield the cones that end in `root` and begin at one tensor of its shape, the largest first."""
+    """Yield the cones that end in `root` and begin at one tensor of its shape, largest first."""
     nodes = _ancestors(form, root)
     dims = form.shapes[root.output].dims
     for first in [*nodes, root]:
@@ -172,9 +170,7 @@ def _function(form: Form, cone: Cone) -> Node | None:
 def _norm(form: Form, cone: Cone) -> Node | None:
     """Return the softmax or the norm that a cone is."""
     rng = np.random.default_rng(0)
-    arrays = {
-        name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources
-    }
+    arrays = {name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources}
     found = _evaluated(form, cone, arrays)
     if found is None:
         return None
@@ -229,13 +225,12 @@ def _evaluated(
     """Return the float64 result of a cone; row: of operations on one row of numbers."""
     values = dict(arrays)
     for node in cone.nodes:
-        operands = []
+        operands = list[Array]()
         for name in node.inputs:
-            if name not in values and name not in form.constants:
+            operand = values.get(name, _constant(form, name, row=row))
+            if operand is None:
                 return None
-            operands.append(values[name] if name in values else _constant(form, name, row=row))
-        if any(operand is None for operand in operands):
-            return None
+            operands.append(operand)
         result = _row_result(node, operands) if row else _result(form, node, operands)
         if result is None:
             return None
@@ -244,7 +239,9 @@ def _evaluated(
 
 
 def _constant(form: Form, name: str, *, row: bool) -> Array | None:
-    array = form.constants[name]
+    array = form.constants.get(name)
+    if array is None:
+        return None
     if not row:
         return array.astype(np.float64)
     return array.reshape(()).astype(np.float64) if array.size == 1 else None
@@ -278,7 +275,8 @@ def _calculated(node: Node, operands: Sequence[Array], out: Shape) -> Array | No
 def _agree(one: Array, other: Array) -> bool:
     if one.shape != other.shape or not np.array_equal(np.isnan(one), np.isnan(other)):
         return False
-    limit = NEAR * np.maximum(np.abs(other), np.nanmax(np.abs(other[np.abs(other) < 1e3]), initial=0) * 1e-1)
+    limit = NEAR * np.maximum(
+        np.abs(other), np.nanmax(np.abs(other[np.abs(other) < 1e3]), initial=0) * 1e-1
+    )
     with np.errstate(invalid="ignore"):
         return bool(np.all((np.abs(one - other) <= limit) | (one == other) | np.isnan(other)))
-

@@ -14,13 +14,13 @@ _WINDOW_KEY = re.compile(r"(\w+)=([\w\-]+)")
 _SLICE = re.compile(r"\[(\d+):(\d+)(?::(\d+))?\]")
 
 
-class AttributeFault(Exception):
+class AttributeFaultError(Exception):
     """An attribute that is missing or malformed; whoever knows the text adds the place."""
 
 
 def fault(message: str) -> NoReturn:
-    """Raise AttributeFault."""
-    raise AttributeFault(message)
+    """Raise AttributeFaultError."""
+    raise AttributeFaultError(message)
 
 
 def text_of(made: Instruction, key: str) -> str:
@@ -97,7 +97,9 @@ def window(made: Instruction, rank: int) -> Window:
         tuple(high for _, high in pads),
         _each(given.get("lhs_dilate", ones), rank),
         _each(given.get("rhs_dilate", ones), rank),
-        tuple(bool(each) for each in _each(given.get("rhs_reversal", ones.replace("1", "0")), rank)),
+        tuple(
+            bool(each) for each in _each(given.get("rhs_reversal", ones.replace("1", "0")), rank)
+        ),
     )
     if min((*found.size, *found.stride, *found.base_dilation, *found.dilation), default=1) < 1:
         fault(f"window: needs sizes, strides and dilations of at least 1, found {shortened(text)}")

@@ -50,7 +50,7 @@ def kind_of(shape: Shape) -> Kind:
 def check_shape(
     made: Instruction, operands: Sequence[Instruction], computations: Computations
 ) -> None:
-    """Raise AttributeFault if an instruction's shape is not what its operands give.
+    """Raise AttributeFaultError if an instruction's shape is not what its operands give.
 
     Opcodes without a row pass; whoever meets one says that it is not done.
     """
@@ -59,23 +59,25 @@ def check_shape(
         return
     shapes = [operand.shape for operand in operands]
     expected = rule(made, shapes, computations)
-    found = _kinds(made.shape)
+    found = kinds(made.shape)
     if expected != found:
-        fault(f"{made.opcode} gives {_text(expected)}, but the text says {_text(found)}")
+        fault(f"{made.opcode} gives {kind_text(expected)}, but the text says {kind_text(found)}")
 
 
-def _kinds(shape: HloShape) -> Inferred:
+def kinds(shape: HloShape) -> Inferred:
+    """Return a shape without layouts."""
     if isinstance(shape, tuple):
-        return tuple(_kinds(each) for each in shape)
+        return tuple(kinds(each) for each in shape)
     return None if shape is None else kind_of(shape)
 
 
-def _text(kind: Inferred) -> str:
+def kind_text(kind: Inferred) -> str:
+    """Return a shape without layouts as HLO spells it."""
     if kind is None:
         return "token[]"
     if len(kind) == 2 and isinstance(kind[0], str):
-        return f"{kind[0]}[{','.join(map(str, kind[1]))}]"  # type: ignore[arg-type]
-    return f"({', '.join(_text(each) for each in kind)})"  # type: ignore[arg-type]
+        return f"{kind[0]}[{','.join(map(str, kind[1]))}]"
+    return f"({', '.join(kind_text(each) for each in kind)})"
 
 
 Rule: TypeAlias = Callable[[Instruction, Sequence[HloShape], Computations], Inferred]
@@ -352,11 +354,9 @@ def _reduce(made: Instruction, shapes: Sequence[HloShape], known: Computations) 
 
 
 def _check_region(made: Instruction, known: Computations, parameters: int) -> None:
-    (name,) = names(made, "to_apply")
-    if name not in known:
-        fault(f'to_apply: there is no computation "{name}"')
-    if (found := len(known[name].parameters)) != parameters:
-        fault(f'to_apply: "{name}" needs {parameters} parameters, found {found}')
+    region = called(made, "to_apply", known)
+    if (found := len(region.parameters)) != parameters:
+        fault(f'to_apply: "{region.name}" needs {parameters} parameters, found {found}')
 
 
 def _reduce_window(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
@@ -374,28 +374,73 @@ def _reduce_window(made: Instruction, shapes: Sequence[HloShape], known: Computa
 
 
 def _tuple(made: Instruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
-    return tuple(_kinds(shape) for shape in shapes)
+    return tuple(kinds(shape) for shape in shapes)
 
 
 def _element(made: Instruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
     (given,), index = shapes, number(made, "index")
     if not isinstance(given, tuple) or not 0 <= index < len(given):
         fault(f"index= needs an element of a tuple, found {index}")
-    return _kinds(given[index])
+    return kinds(given[index])
 
 
-def _called(key: str) -> Rule:
+def _inlined(key: str) -> Rule:
     def rule(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
-        (name,) = names(made, key)
-        if name not in known:
-            fault(f'{key}: there is no computation "{name}"')
-        wanted = [_kinds(each.shape) for each in known[name].parameters]
-        if wanted != [_kinds(shape) for shape in shapes]:
-            given = ", ".join(_text(_kinds(shape)) for shape in shapes)
-            fault(f'"{name}" takes {", ".join(map(_text, wanted))}, found {given}')
-        return _kinds(known[name].root.shape)
+        computation = called(made, key, known)
+        wanted = [kinds(each.shape) for each in computation.parameters]
+        if wanted != [kinds(shape) for shape in shapes]:
+            given = ", ".join(kind_text(kinds(shape)) for shape in shapes)
+            fault(f'"{computation.name}" takes {", ".join(map(kind_text, wanted))}, found {given}')
+        return kinds(computation.root.shape)
 
     return rule
+
+
+def _while(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+    state = tuple(kinds(shape) for shape in shapes)
+    condition, body = (called(made, key, known) for key in ("condition", "body"))
+    for each, wanted in ((condition, ("pred", ())), (body, state[0])):
+        if tuple(kinds(p.shape) for p in each.parameters) != state:
+            fault(f'"{each.name}" does not take the state of the loop, {kind_text(state)}')
+        if kinds(each.root.shape) != wanted:
+            fault(
+                f'"{each.name}" gives {kind_text(kinds(each.root.shape))}, not {kind_text(wanted)}'
+            )
+    return state[0]
+
+
+def _conditional(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+    branches = branches_of(made, known)
+    selector, *given = shapes
+    if not isinstance(selector, Shape) or selector.dims:
+        fault("conditional needs a scalar that selects")
+    if len(given) != len(branches):
+        fault(f"conditional needs an operand for each of {len(branches)} branches")
+    results = {kinds(branch.root.shape) for branch in branches}
+    for branch, shape in zip(branches, given, strict=True):
+        if [kinds(p.shape) for p in branch.parameters] != [kinds(shape)]:
+            fault(f'"{branch.name}" does not take {kind_text(kinds(shape))}')
+    if len(results) > 1:
+        fault("the branches of a conditional give different shapes")
+    return results.pop()
+
+
+def called(made: Instruction, key: str, known: Computations) -> Computation:
+    """Return the one computation that an attribute names."""
+    found = names(made, key)
+    if len(found) != 1 or found[0] not in known:
+        fault(f'{key}= needs a computation of the module, found "{", ".join(found)[:60]}"')
+    return known[found[0]]
+
+
+def branches_of(made: Instruction, known: Computations) -> list[Computation]:
+    """Return the computations of a conditional: by number, or for true and for false."""
+    if "branch_computations" not in made.attributes:
+        return [called(made, key, known) for key in ("true_computation", "false_computation")]
+    found = names(made, "branch_computations")
+    if missing := [name for name in found if name not in known]:
+        fault(f'branch_computations= needs computations of the module, found "{missing[0][:60]}"')
+    return [known[name] for name in found]
 
 
 def _gather(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
@@ -442,6 +487,8 @@ RULES: dict[str, Rule] = {
     "reduce-window": _reduce_window,
     "tuple": _tuple,
     "get-tuple-element": _element,
-    "call": _called("to_apply"),
-    "fusion": _called("calls"),
+    "call": _inlined("to_apply"),
+    "fusion": _inlined("calls"),
+    "while": _while,
+    "conditional": _conditional,
 }

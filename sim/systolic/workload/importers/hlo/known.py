@@ -1,7 +1,6 @@
 """The value of an HLO instruction whose operands are all known: constants are folded by numpy.
 
-Only what is worth folding has a row: element by element, changes of shape, boxes, sums over axes and
-small products. An instruction without a row is done on the chip, its operands being constants.
+Only what is worth folding has a row: element by element, changes of shape, boxes and products. An instruction without a row is done on the chip, its operands being constants.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ def known_value(made: Instruction, operands: Sequence[Array]) -> Array | None:
         return None
     with np.errstate(all="ignore"):
         return row(made, operands)
-
-
 
 
 def _floats(function: Callable[[Any], Any]) -> Known:
@@ -74,8 +71,6 @@ def _logical_right(lhs: Any, rhs: Any) -> Any:
     bits = lhs.dtype.itemsize * 8
     plain = lhs.view(f"u{lhs.dtype.itemsize}")
     return np.where((rhs >= 0) & (rhs < bits), plain >> rhs.astype(plain.dtype), 0)
-
-
 
 
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
@@ -151,9 +146,7 @@ def _pad(made: Instruction, operands: Sequence[Array]) -> Array:
     source, value = operands
     found = np.full(made.array.dims, value, made.array.dtype)
     target, taken = list[slice](), list[slice]()
-    for size, out, (low, _, inner) in zip(
-        source.shape, found.shape, paddings(made), strict=True
-    ):
+    for size, out, (low, _, inner) in zip(source.shape, found.shape, paddings(made), strict=True):
         places = [low + n * (inner + 1) for n in range(size)]
         inside = [n for n, place in enumerate(places) if 0 <= place < out]
         if not inside:
@@ -188,10 +181,6 @@ def _clamped(
     return starts, [start + size for start, size in zip(starts, sizes, strict=True)]
 
 
-MOST_FOLDED = 1 << 22
-"""The most multiply-adds of a product of constants that is calculated when importing."""
-
-
 def _dot(made: Instruction, operands: Sequence[Array]) -> Array:
     lhs, rhs = (_calculable(each).astype(np.float64) for each in operands)
     batch = numbers(made, "lhs_batch_dims", ()), numbers(made, "rhs_batch_dims", ())
@@ -204,7 +193,8 @@ def _dot(made: Instruction, operands: Sequence[Array]) -> Array:
     shared = [left[axis] for axis in batch[0]]
     free = [left[n] for n in range(lhs.ndim) if n not in (*batch[0], *inner[0])]
     free += [right[n] for n in range(rhs.ndim) if n not in (*batch[1], *inner[1])]
-    return np.asarray(np.einsum(lhs, left, rhs, right, [*shared, *free])).astype(made.array.dtype)
+    product: Any = np.einsum  # its stubs know no lists of indices
+    return np.asarray(product(lhs, left, rhs, right, [*shared, *free])).astype(made.array.dtype)
 
 
 KNOWN: dict[str, Known] = {

@@ -20,7 +20,7 @@ def literal(text: str, shape: Shape) -> Array:
     """Return the elements that a constant's text spells, in the type and dimensions of its shape.
 
     Raises:
-        AttributeFault: the text leaves elements out, or does not have as many as the shape.
+        AttributeFaultError: the text leaves elements out, or does not have as many as the shape.
 
     """
     if "..." in text:

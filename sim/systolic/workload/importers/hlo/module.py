@@ -66,14 +66,13 @@ class Computation:
 class Module:
     """All computations by name, and the one at which a run begins.
 
-    text: the whole text, to which offsets refer. parameter_shapes, result_shape: those of
-    `entry_computation_layout`, which says how inputs and outputs lie (None: it does not stand
-    there, and the entry's own shapes hold).
+    text: the whole text, to which offsets refer. layouts: the shapes of the parameters and of the
+    result that `entry_computation_layout` gives, which says how inputs and outputs lie (None: it is
+    not there, and the entry's own shapes hold).
     """
 
     name: str
     computations: Mapping[str, Computation]
     entry: Computation
     text: str
-    parameter_shapes: tuple[HloShape, ...] | None = None
-    result_shape: HloShape = None
+    layouts: tuple[tuple[HloShape, ...], HloShape] | None = None

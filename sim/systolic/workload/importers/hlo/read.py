@@ -60,7 +60,9 @@ class _Reader:
         header = _HEADER.match(self._text)
         if header is None:
             found = shortened(self._text[:40].strip() or "nothing")
-            fail_at(self._text, 0, f'needs HLO text, which begins with "HloModule", found "{found}"')
+            fail_at(
+                self._text, 0, f'needs HLO text, which begins with "HloModule", found "{found}"'
+            )
         end = self._line_end(header.end())
         layout = self._entry_layout(header.end(), end)
         self._at = end
@@ -76,8 +78,7 @@ class _Reader:
             entry = made if is_entry else entry
         if entry is None:
             fail_at(self._text, len(self._text), "needs an ENTRY computation, found none")
-        parameters, result = layout or (None, None)
-        return Module(header[1], computations, entry, self._text, parameters, result)
+        return Module(header[1], computations, entry, self._text, layout)
 
     def _line_end(self, at: int) -> int:
         end = self._text.find("\n", at)
@@ -126,7 +127,9 @@ class _Reader:
         while True:
             line = self._skip_space()
             if line >= len(self._text):
-                fail_at(self._text, offset, f'computation "{shortened(name)}" has no "}}" at its end')
+                fail_at(
+                    self._text, offset, f'computation "{shortened(name)}" has no "}}" at its end'
+                )
             if self._text[line] == "}":
                 self._at = self._line_end(line) + 1
                 break
@@ -245,7 +248,10 @@ class _Reader:
     def _closing(self, opens: int) -> int:
         """Return where the bracket or the string that opens at `opens` is closed."""
         text, at, waiting = self._text, opens, list[str]()
-        while (stop := _STOPS.search(text, at)) is not None:
+        while True:
+            stop = _STOPS.search(text, at)
+            if stop is None:
+                fail_at(text, opens, f'"{text[opens]}" is never closed')
             letter, at = stop[0], stop.end()
             if letter == '"':
                 at = self._string_end(at)
@@ -259,7 +265,6 @@ class _Reader:
                 fail_at(text, stop.start(), f'found "{letter}" before the bracket is closed')
             elif not waiting:
                 return at - 1
-        fail_at(text, opens, f'"{text[opens]}" is never closed')
 
     def _string_end(self, at: int) -> int:
         begin = at
@@ -281,7 +286,11 @@ class _Reader:
             return self._tuple(at + 1, depth)
         found = _ARRAY.match(text, at)
         if found is None:
-            fail_at(text, at, f'needs a shape, found "{shortened(text[at : at + 20].split(chr(10))[0])}"')
+            fail_at(
+                text,
+                at,
+                f'needs a shape, found "{shortened(text[at : at + 20].split(chr(10))[0])}"',
+            )
         spelled = found[0]
         if spelled not in self._shapes:
             self._shapes[spelled] = self._array(spelled, at)

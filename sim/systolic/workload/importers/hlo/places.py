@@ -1,0 +1,139 @@
+"""Rows of HLO opcodes that put elements into other places: shapes, boxes, paddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from systolic.layout import Shape
+from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.hlo.attributes import (
+    numbers,
+    paddings,
+    slices,
+)
+from systolic.workload.importers.hlo.context import (
+    CannotLowerError,
+    Context,
+    Row,
+    one_number,
+)
+from systolic.workload.importers.hlo.module import Instruction
+
+
+def _broadcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    dims, value = numbers(made, "dimensions", ()), operands[0]
+    if list(dims) != sorted(dims):
+        order = sorted(range(len(dims)), key=lambda axis: dims[axis])
+        value = at.form.transpose(value, order)
+        dims = tuple(sorted(dims))
+    return at.form.view(value).spread(made.array.dims, dims)
+
+
+def _reshape(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    return at.form.reshape(operands[0], made.array)
+
+
+def _transpose(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    return at.form.transpose(operands[0], numbers(made, "dimensions", ()), made.array)
+
+
+def _slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    found = slices(made)
+    if all(s.stop > s.start for s in found) and _is_all(found, at.form.shape(operands[0])):
+        return operands[0]
+    return _box(at.form, at.form.whole(operands[0]), found, made.array)
+
+
+def _is_all(found: Sequence[slice], shape: Shape) -> bool:
+    return [(s.start, s.stop, s.step) for s in found] == [(0, size, 1) for size in shape.dims]
+
+
+def _box(form: Form, tensor: str, found: Sequence[slice], out: Shape) -> Value:
+    step = tuple(s.step for s in found)
+    name = form.node(
+        "slice",
+        (tensor,),
+        out,
+        start=tuple(s.start for s in found),
+        stop=tuple(s.stop for s in found),
+        step=step if any(each > 1 for each in step) else None,
+    )
+    return View(name, out.dims, tuple(range(out.rank)))
+
+
+def _concatenate(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    (axis,) = numbers(made, "dimensions")
+    inputs = [at.form.whole(each) for each in operands]
+    if len(inputs) == 1:
+        return operands[0]
+    name = at.form.node("concat", inputs, made.array, axis=axis)
+    return View(name, made.array.dims, tuple(range(made.array.rank)))
+
+
+def _pad(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    source, value = operands
+    single, found = one_number(value), paddings(made)
+    if single is None:
+        raise CannotLowerError("a padding whose value is known only when running")
+    if any(inner for _, _, inner in found):
+        raise CannotLowerError("interior padding")
+    tensor, dims = at.form.whole(source), at.form.shape(source).dims
+    cut = [
+        slice(max(-low, 0), size - max(-high, 0), 1)
+        for size, (low, high, _) in zip(dims, found, strict=True)
+    ]
+    element_type = made.array.element_type
+    if not _is_all(cut, at.form.shape(source)):
+        inner = Shape(element_type, [s.stop - s.start for s in cut])
+        tensor = at.form.whole(_box(at.form, tensor, cut, inner))
+    low = tuple(max(each, 0) for each, _, _ in found)
+    high = tuple(max(each, 0) for _, each, _ in found)
+    name = at.form.node("pad", (tensor,), made.array, low=low, high=high, value=single or None)
+    return View(name, made.array.dims, tuple(range(made.array.rank)))
+
+
+def _dynamic_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    source, *places = operands
+    if not all(isinstance(place, np.ndarray) for place in places):
+        raise CannotLowerError("a place that is known only when running")
+    sizes, dims = numbers(made, "dynamic_slice_sizes"), at.form.shape(source).dims
+    starts = [
+        min(max(int(place), 0), whole - size)  # type: ignore[arg-type]
+        for place, whole, size in zip(places, dims, sizes, strict=True)
+    ]
+    found = [slice(start, start + size, 1) for start, size in zip(starts, sizes, strict=True)]
+    if _is_all(found, at.form.shape(source)):
+        return source
+    return _box(at.form, at.form.whole(source), found, made.array)
+
+
+def _bitcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """The same bytes in another shape: seen in the order of memory, and from there put back.
+
+    How the operand lies is what the text says of it, not how the form lets it lie.
+    """
+    (value,), (before,), after = operands, at.operand_shapes, made.array
+    assert isinstance(before, Shape)
+    if before.element_type != after.element_type:
+        raise CannotLowerError("the bits of one type taken as another")
+    if before.layout.tiles or after.layout.tiles:
+        raise CannotLowerError("a bitcast between tiles")
+    form = at.form
+    memory = form.transpose(value, tuple(reversed(before.layout.minor_to_major)))
+    back = tuple(reversed(after.layout.minor_to_major))
+    seen = form.reshape(memory, Shape(after.element_type, [after.dims[a] for a in back]))
+    return form.transpose(seen, sorted(range(len(back)), key=lambda axis: back[axis]))
+
+
+PLACES: dict[str, Row] = {
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "bitcast": _bitcast,
+    "transpose": _transpose,
+    "slice": _slice,
+    "concatenate": _concatenate,
+    "pad": _pad,
+    "dynamic-slice": _dynamic_slice,
+}

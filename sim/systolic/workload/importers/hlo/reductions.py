@@ -1,0 +1,156 @@
+"""Rows of `reduce` and `reduce-window`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from systolic.arrays import Array
+from systolic.layout import Shape
+from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.hlo.attributes import (
+    Window,
+    numbers,
+    window,
+)
+from systolic.workload.importers.hlo.context import (
+    CannotLowerError,
+    Context,
+    Row,
+    one_number,
+)
+from systolic.workload.importers.hlo.elementwise import pair, spread
+from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction
+from systolic.workload.importers.hlo.products import two
+
+REDUCERS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product"}
+
+
+def _reducer(region: Computation) -> str:
+    """Return the reduction that a computation of two parameters does."""
+    root = region.root
+    plain = {*root.operands} == {each.name for each in region.parameters}
+    if not plain or root.opcode not in REDUCERS:
+        raise CannotLowerError("a reduction by a computation of its own")
+    return REDUCERS[root.opcode]
+
+
+NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}
+
+
+def _begins_neutral(reduction: str, begin: Value, shape: Shape) -> bool:
+    single = one_number(begin)
+    if single is None:
+        return False
+    limits = shape.type.integer_range
+    if limits is not None and reduction in ("max", "min"):
+        return single == limits[0 if reduction == "max" else 1]
+    return single == NEUTRAL[reduction]
+
+
+def _reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    if len(operands) != 2:
+        raise CannotLowerError("a reduction of several arrays at once, such as an argmax")
+    source, begin = operands
+    out = _single(made.shape)
+    reduction = _reducer(at.named(made, "to_apply"))
+    if at.form.shape(source).type.is_narrow:
+        raise CannotLowerError(f"a reduction of {at.form.shape(source).element_type}")
+    axes = numbers(made, "dimensions")
+    if isinstance(source, np.ndarray) and isinstance(begin, np.ndarray):
+        return _known_reduction(reduction, source, begin, axes, out)
+    found: Value = at.form.reduce(reduction, source, axes, out) if axes else source
+    if not _begins_neutral(reduction, begin, at.form.shape(source)):
+        operator = {"sum": "add", "product": "multiply"}.get(reduction, reduction)
+        row = pair(operator)
+        plain = Instruction(made.name, operator, out, (), "", {}, made.offset)
+        found = row(at, plain, [found, spread(at.form, begin, out)])
+    return (found,) if isinstance(made.shape, tuple) else found
+
+
+def _single(shape: HloShape) -> Shape:
+    found = shape[0] if isinstance(shape, tuple) else shape
+    assert isinstance(found, Shape)
+    return found
+
+
+def _known_reduction(
+    reduction: str, source: Array, begin: Array, axes: tuple[int, ...], out: Shape
+) -> Value:
+    functions: dict[str, np.ufunc] = {
+        "sum": np.add,
+        "product": np.multiply,
+        "max": np.maximum,
+        "min": np.minimum,
+    }
+    wide = source if source.dtype.kind in "iub" else source.astype(np.float64)
+    found = functions[reduction].reduce(wide, axis=axes)
+    whole = functions[reduction](found, begin.astype(found.dtype))
+    return np.asarray(whole, out.dtype)
+
+
+def _window_reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """See the dimensions over which windows move as the pixels of images, and pool these."""
+    source, begin = operands
+    reduction = _reducer(at.named(made, "to_apply"))
+    shape = at.form.shape(source)
+    seen = window(made, shape.rank)
+    if not _begins_neutral(reduction, begin, shape):
+        raise CannotLowerError("windows that begin with another number than the neutral one")
+    if any(each > 1 for each in seen.base_dilation) or min((*seen.low, *seen.high)) < 0:
+        raise CannotLowerError("windows over images with gaps, or with negative padding")
+    moved = _moved(seen)
+    if not moved:
+        return source
+    if len(moved) > 2:
+        raise CannotLowerError(f"windows over {len(moved)} dimensions")
+    return _pooled(at.form, source, seen, reduction, moved, made.array)
+
+
+def _moved(seen: Window) -> list[int]:
+    """Return the dimensions along which windows have more than one element, or step."""
+    each = zip(seen.size, seen.stride, seen.low, seen.high, strict=True)
+    return [axis for axis, what in enumerate(each) if what != (1, 1, 0, 0)]
+
+
+def _pooled(
+    form: Form, source: Value, seen: Window, reduction: str, moved: list[int], out: Shape
+) -> Value:
+    """Pool [images, height, width, channels]: one dimension before the pixels, all others behind."""
+    shape = form.shape(source)
+    others = [axis for axis in range(shape.rank) if axis not in moved]
+    order = [*others[:1], *moved, *others[1:]]
+    dims, made = _as_images(shape.dims, moved, others), _as_images(out.dims, moved, others)
+    turned = form.transpose(source, order)
+    folded = form.reshape(turned, Shape(shape.element_type, dims))
+    low, high = _along(seen.low, moved, 0), _along(seen.high, moved, 0)
+    stride, dilation = _along(seen.stride, moved, 1), _along(seen.dilation, moved, 1)
+    name = form.node(
+        "pool",
+        (form.whole(folded),),
+        Shape(out.element_type, made),
+        reduction=reduction,
+        window=_along(seen.size, moved, 1),
+        stride=None if stride == (1, 1) else stride,
+        dilation=None if dilation == (1, 1) else dilation,
+        padding=(low[0], high[0], low[1], high[1]) if any((*low, *high)) else None,
+    )
+    back = Shape(out.element_type, [out.dims[axis] for axis in order])
+    found = form.reshape(View(name, made, tuple(range(4))), back)
+    return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
+
+
+def _as_images(dims: Sequence[int], moved: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+    """Return dimensions as [images, height, width, channels]."""
+    images = dims[others[0]] if others else 1
+    channels = math.prod(dims[axis] for axis in others[1:])
+    return (images, *_along(dims, moved, 1), channels)
+
+
+def _along(given: Sequence[int], moved: Sequence[int], other: int) -> tuple[int, int]:
+    return two(tuple(given[axis] for axis in moved), other)
+
+
+REDUCTIONS: dict[str, Row] = {"reduce": _reduced, "reduce-window": _window_reduced}
