@@ -202,7 +202,7 @@ class Form:
         return self._each("select", (predicate, on_true, on_false), out)
 
     def _each(self, kind: str, values: Sequence[Value], out: Shape, **attributes: Any) -> View:
-        views = [self.view(value) for value in values]
+        views = [self._spread_scalar(self.view(value), out) for value in values]
         used = [d for d in range(out.rank) if any(view.axes[d] is not None for view in views)]
         if not used and out.rank:
             used = [out.rank - 1]  # all operands are single numbers
@@ -211,6 +211,9 @@ class Form:
         seen = [View(view.tensor, dims, tuple(view.axes[d] for d in used)) for view in views]
         name = self._spread_node(kind, seen, inner, attributes)
         return _whole(name, inner).spread(out.dims, used)
+
+    def _spread_scalar(self, view: View, out: Shape) -> View:
+        return view if view.dims or not out.rank else view.spread(out.dims, ())
 
     def _spread_node(
         self, kind: str, views: Sequence[View], out: Shape, attributes: Mapping[str, Any]

@@ -2,9 +2,9 @@
 
 Exporters take functions and norms apart, each in its own way: a gelu is eight operations in one
 file and five in the next. So pieces are not compared with patterns. A *cone* is the operations
-between one tensor and another, if nothing else takes what they make. The cone's float64 result is
-compared with that of each operation that it might be, on numbers of all sizes; one that agrees takes
-the place of all pieces.
+between one tensor and another, if nothing else takes what they make. The float64 result of a cone
+is compared with that of each operation that it might be, on numbers of all sizes. One that agrees
+takes the place of all pieces.
 """
 
 from __future__ import annotations

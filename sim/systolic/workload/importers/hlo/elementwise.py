@@ -130,21 +130,8 @@ def _clamp(at: Context, made: Instruction, operands: list[Value]) -> Value:
     low, middle, high = operands
     if not is_integer(made.array) and (one_number(low), one_number(high)) == (0.0, 6.0):
         return at.form.unary(middle, "activation", function="relu6")
-    low, high = (spread(at.form, end, made.array) for end in (low, high))
     least = at.form.binary("max", middle, low, made.array)
     return at.form.binary("min", least, high, made.array)
-
-
-def spread(form: Form, value: Value, out: Shape) -> Value:
-    """Return a scalar in the dimensions of a result; anything else as it is."""
-    shape = form.shape(value)
-    if shape.rank == out.rank:
-        return value
-    return (
-        np.broadcast_to(value, out.dims)
-        if isinstance(value, np.ndarray)
-        else (form.view(value).spread(out.dims, ()))
-    )
 
 
 def _convert(at: Context, made: Instruction, operands: list[Value]) -> Value:

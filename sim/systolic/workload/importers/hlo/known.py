@@ -1,6 +1,7 @@
 """The value of an HLO instruction whose operands are all known: constants are folded by numpy.
 
-Only what is worth folding has a row: element by element, changes of shape, boxes and products. An instruction without a row is done on the chip, its operands being constants.
+Only what is worth folding has a row: element by element, changes of shape, boxes and products.
+An instruction without a row is done on the chip, its operands being constants.
 """
 
 from __future__ import annotations

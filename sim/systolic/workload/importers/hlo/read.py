@@ -268,12 +268,14 @@ class _Reader:
 
     def _string_end(self, at: int) -> int:
         begin = at
-        while (end := self._text.find('"', at)) >= 0:
+        while True:
+            end = self._text.find('"', at)
+            if end < 0:
+                fail_at(self._text, begin, "a string is never closed")
             slashes = end - len(self._text[begin:end].rstrip("\\")) - begin
             if slashes % 2 == 0:
                 return end + 1
             at = end + 1
-        fail_at(self._text, begin, "a string is never closed")
 
     # shapes
 

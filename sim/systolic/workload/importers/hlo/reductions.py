@@ -21,7 +21,7 @@ from systolic.workload.importers.hlo.context import (
     Row,
     one_number,
 )
-from systolic.workload.importers.hlo.elementwise import pair, spread
+from systolic.workload.importers.hlo.elementwise import pair
 from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction
 from systolic.workload.importers.hlo.products import two
 
@@ -66,7 +66,7 @@ def _reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
         operator = {"sum": "add", "product": "multiply"}.get(reduction, reduction)
         row = pair(operator)
         plain = Instruction(made.name, operator, out, (), "", {}, made.offset)
-        found = row(at, plain, [found, spread(at.form, begin, out)])
+        found = row(at, plain, [found, begin])
     return (found,) if isinstance(made.shape, tuple) else found
 
 
@@ -118,7 +118,7 @@ def _moved(seen: Window) -> list[int]:
 def _pooled(
     form: Form, source: Value, seen: Window, reduction: str, moved: list[int], out: Shape
 ) -> Value:
-    """Pool [images, height, width, channels]: one dimension before the pixels, all others behind."""
+    """Pool with one other dimension as images, and all the rest as channels."""
     shape = form.shape(source)
     others = [axis for axis in range(shape.rank) if axis not in moved]
     order = [*others[:1], *moved, *others[1:]]
