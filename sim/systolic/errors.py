@@ -84,20 +84,26 @@ def listed(names: Iterable[str], most: int = LISTED) -> str:
 
 
 def perhaps(word: str, known: Iterable[str]) -> str:
-    """Return ``'; perhaps "x" was meant'`` for the nearest of the known words, or ``''``.
+    """Return ``'; perhaps "x" was meant'`` for the nearest of the known words, or ``''``."""
+    near = nearest(word, known)
+    return f'; perhaps "{near[0]}" was meant' if near else ""
+
+
+def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known words that are near a word, the nearest first, at most so many.
 
     Near means: alike but for one change in every three letters of the known word, or one the
     beginning of the other ("chp" is near "chip", "precharge" near "precharge_cycles", "maximum"
     near "max", "relu" not near "relayout"). Letters' case does not count.
     """
     if len(word) > LONGEST_COMPARED:
-        return ""
+        return []
     near = [
         (-_alike(word, name), place, name)
         for place, name in enumerate(known)
         if len(name) <= LONGEST_COMPARED and _is_near(word.casefold(), name.casefold())
     ]
-    return f'; perhaps "{min(near)[2]}" was meant' if near else ""
+    return [name for _, _, name in sorted(near)[:most]]
 
 
 def _alike(one: str, other: str) -> float:

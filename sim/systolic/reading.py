@@ -7,6 +7,7 @@ the bytes mean, and writing (`systolic.writing`).
 from __future__ import annotations
 
 import io
+import os
 import stat
 from pathlib import Path
 
@@ -59,6 +60,11 @@ def read_file(path: Path, limit: int, error: type[SystolicError], what: str) -> 
     if max(size, len(data)) > limit:
         raise error(f"{shown(path)}: is larger than {limit >> 20} MiB: not {what}")
     return data
+
+
+def real_path(path: Path) -> Path:
+    """Return the absolute path without links; one that leads round in a circle stays."""
+    return Path(os.path.realpath(path))
 
 
 def first_line(data: bytes) -> bytes:

@@ -202,3 +202,28 @@ def test_a_byte_order_mark_is_skipped() -> None:
     assert run_command("check", "r.toml", "--pins", "pins.toml", "--update")[0] == 0
     Path("pins.toml").write_bytes(MARK + Path("pins.toml").read_bytes())
     assert run_command("check", "r.toml", "--pins", "pins.toml")[0] == 0
+
+
+def test_a_link_to_itself_is_no_file() -> None:
+    for command, ending in READERS.values():
+        Path(f"round{ending}").unlink(missing_ok=True)
+        Path(f"round{ending}").symlink_to(f"round{ending}")
+        found = refused(*with_name(command, f"round{ending}"))
+        assert f"round{ending}: cannot be read (" in found or "--pins" in command, found
+
+
+def test_a_key_of_50_000_parts_costs_little_memory() -> None:
+    """The parser would keep all beginnings of the key: 10 GB of them."""
+    long = ".".join(["a"] * 50_000)
+    for text in (f"{long} = 1\n", f"[{long}]\n", f"x = {{ {long} = 1 }}\n", f'"b".{long} = 1\n'):
+        Path("odd.toml").write_text(text, encoding="utf-8")
+        for kind in ("run", "chip", "pins"):
+            found = refused(*with_name(READERS[kind][0], "odd.toml"))
+            assert "a key of more than 64 parts (at line 1)" in found, (kind, found)
+
+
+def test_long_texts_that_are_no_keys_are_read() -> None:
+    dots = ".".join(["a"] * 500)
+    text = f'description = "{dots}"\n# {dots}\nchip = "ideal_4x4"\n[workload]\nop = "relu"\n'
+    Path("odd.toml").write_text(f'{text}shape = "f32[4,4]"\n', encoding="utf-8")
+    assert run_command("compile", "odd.toml")[0] == 0

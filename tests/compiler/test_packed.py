@@ -269,7 +269,8 @@ REFUSED = [
      'operation "y": activation takes no s4; transpose, relayout, reshape, cast do, and a cast '
      "gives a type of 8 bits or more"),
     ("relayout", "f4e2m1fn[4,8]{1,0:E(4)}", "f4e2m1fn[4,8]",
-     "f4e2m1fn[4,8]{1,0:E(4)}: the machine has no type f4e2m1fn"),
+     'tensor "x": the machine has no type f4e2m1fn (known: f32, bf16, f16, f8e4m3fn, f8e5m2, s8, '
+     "u8, s32, u16, pred, s1, s2, s4, u1, u2, u4)"),
 ]  # fmt: skip
 
 

@@ -22,8 +22,6 @@ shape = "f32[4,4]"
 [compile]
 """
 KNOWN_CHIPS = ", ".join(sorted(path.stem for path in CHIPS.glob("*.toml")))
-TYPES = "f32, bf16, f16, f8e4m3fn, f8e5m2, s8, u8"
-
 ARRAY_KEYS = (
     "known: cell, clock, cols, cycles_per_vector, dispatch, dispatch_cycles, double_row, "
     "entry_cycles, fast_load, fused_multiply_add, hop, min_interval_cycles, min_vectors, "
@@ -84,7 +82,8 @@ CHIP_FAULTS = [
     (
         "f32 = 1",
         "f33 = 1",
-        f'[pe_array] cycles_per_vector: unknown data type "f33" (known: {TYPES}, s32)',
+        '[pe_array] cycles_per_vector: unknown data type "f33" (known: f32, bf16, f16, f8e4m3fn, '
+        "f8e5m2, s8, u8, s32)",
     ),
     ("f32 = 1", "f32 = 0", "[pe_array.cycles_per_vector] f32: needs an integer >= 1, found 0"),
     (
@@ -237,10 +236,7 @@ RUN_FAULTS = [
     ("chip =", 'engine = "evnt"\nchip =',
      'engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
     ('"transpose"', '"matmull"',
-     '[workload] op: needs one of "transpose", "matmul", "conv2d", "relayout", "reshape", "cast", '
-     '"activation", "binary", "select", "reduce", "pool", "slice", "concat", "pad", "embedding", '
-     '"causal_mask", "softmax", "layer_norm", "rms_norm", "requantise", found "matmull"; '
-     'perhaps "matmul" was meant'),
+     '[workload] op: unknown operation "matmull"; perhaps "matmul" was meant'),
     ('"transpose"', '"matmul"', '[workload] shape: op = "matmul" has no such key'),
     ('shape = "f32[4,4]"', "", "[workload] shape: is missing; needs text"),
     ('shape = "f32[4,4]"', 'lhs = "f32[4,4]"', '[workload] lhs: op = "transpose" has no such key'),
@@ -264,11 +260,8 @@ RUN_FAULTS = [
     ("f32[4,4]", "f32[4,4,4]",
      "[workload] shape: a permutation is needed: f32[4,4,4] has 3 dimensions "
      "(only a matrix has just one other order)"),
-    ("f32[4,4]", "f64[4,4]",
-     '[workload] shape: chip "ideal-4x4" cannot take data type f64 '
-     f"(cycles_per_vector of its pe_array has: {TYPES})"),
     ("[compile]", 'out = "f32[4,5]"',
-     "[workload] out: the result is f32[4,4], but out is f32[4,5]"),
+     '[workload] out: operation "transpose": f32[4,4] gives f32[4,4], but out is f32[4,5]'),
     ("[compile]", 'out = "f32[4,"',
      "[workload] out: 'f32[4,', column 7: expected a dimension (an integer), found the end"),
     ("[compile]", "permutation = [0, 0]",
@@ -416,13 +409,6 @@ def test_toml_syntax_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text("a = 1\nb = \n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"x\.toml: is not valid TOML: Invalid value .*line 2"):
         load_chip(tmp_path / "x.toml")
-
-
-def test_via_dram_takes_what_the_array_cannot(tmp_path: Path) -> None:
-    path = run_file(tmp_path, RUN.replace("f32[4,4]", "s32[4,4]") + 'via = "dram"\n')
-    assert load_run(path).graph.shape("source").element_type == "s32"
-    with pytest.raises(ConfigError, match=r"cannot take data type u16 \(there are: f32, bf16,"):
-        load_run(path, ["workload.shape=u16[4,4]"])
 
 
 class TestFiles:

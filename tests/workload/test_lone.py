@@ -52,8 +52,10 @@ def test_out_gives_the_layout_of_the_result() -> None:
          "(only a matrix has just one other order)"),
         ("f32[1,2,3]", (0, 1), None, "each axis from 0 to 2 must be named once, found [0, 1]"),
         ("f32[1,2]", (1, 2), None, "each axis from 0 to 1 must be named once, found [1, 2]"),
-        ("f32[1,2]", None, "f32[1,2]", "the result is f32[2,1], but out is f32[1,2]"),
-        ("f32[1,2]", None, "s32[2,1]", "the result is f32[2,1], but out is s32[2,1]"),
+        ("f32[1,2]", None, "f32[1,2]",
+         'operation "transpose": f32[1,2] gives f32[2,1], but out is f32[1,2]'),
+        ("f32[1,2]", None, "s32[2,1]",
+         'operation "transpose": f32[1,2] gives f32[2,1], but out is s32[2,1]'),
     ],
 )  # fmt: skip
 def test_refused(

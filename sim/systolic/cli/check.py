@@ -11,6 +11,7 @@ import typer
 
 from systolic.cli.options import ChipName
 from systolic.errors import SystolicError, printable
+from systolic.reading import real_path
 
 if TYPE_CHECKING:
     from systolic.run.pins.check import Selection
@@ -80,15 +81,15 @@ def _require_free(files: Mapping[str, Path], selection: Selection, *, update: bo
     """Raise SystolicError unless each report has a file of its own, which can be written."""
     from systolic.run.folder import require_writable
 
-    taken = {path.resolve() for path in (selection.file, *selection.files)}
+    taken = {real_path(path) for path in (selection.file, *selection.files)}
     for kind, path in files.items():
         if update:
             raise SystolicError(
                 f"--{kind}: reports what was compared, and --update compares nothing"
             )
-        if path.resolve() in taken:
+        if real_path(path) in taken:
             raise SystolicError(f"--{kind}: {path} is read or written by this check already")
-        taken.add(path.resolve())
+        taken.add(real_path(path))
     require_writable(*files.values(), *([selection.file] if update and selection.pins else []))
 
 

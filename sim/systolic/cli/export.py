@@ -10,6 +10,7 @@ import typer
 from systolic.cli.explain import timed
 from systolic.cli.options import ChipName, Config, NoCheck, Overrides, WorkOptions
 from systolic.errors import SystolicError, perhaps, printable
+from systolic.reading import real_path
 from systolic.report.summary.wording import plural
 
 
@@ -35,7 +36,7 @@ def export_command(
         )
     require_library(form)
     require_writable(out)
-    if out.resolve() == config.resolve():
+    if real_path(out) == real_path(config):
         raise SystolicError(f"{out}: this run reads it; needed another file (--out FILE)")
     from systolic.run.observe import observed
     from systolic.writing import replacing

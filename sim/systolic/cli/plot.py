@@ -19,6 +19,7 @@ from systolic.cli.options import (
     of_option,
 )
 from systolic.errors import SystolicError, listed, perhaps, printable, shortened
+from systolic.reading import real_path
 from systolic.spans import Interval
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def _require_free(path: Path, work: Path) -> None:
     from systolic.run.folder import require_writable
 
     require_writable(path)
-    if path.resolve() == work.resolve():
+    if real_path(path) == real_path(work):
         raise SystolicError(f"{path}: this run reads it; needed another file (--out FILE)")
 
 

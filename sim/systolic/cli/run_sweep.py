@@ -7,8 +7,6 @@ pictures come last. Not here: what a point is (`systolic.config.sweep`), how it 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 import time
@@ -30,7 +28,7 @@ from systolic.run.folder import COMPARISON, SUMMARY, SWEEP, SWEEP_ROWS, RunFolde
 from systolic.run.provenance import provenance
 from systolic.run.sweep import sweep_rows
 from systolic.run.verdict import require_right
-from systolic.writing import replacing, write_text
+from systolic.writing import csv_row, replacing, write_text
 
 RESULTS = ("cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "equal", "error")
 # Keys of a point's own summary that would be the same for every point.
@@ -161,11 +159,11 @@ def _files(
     keys = list(dict.fromkeys(key for sweep in config.sweep for key in sweep.vary))
     summary = _SummaryFile(config, folder.path / SUMMARY, total, options)
     with _new_csv(folder) as file:
-        file.write(_line(["sweep", *keys, *RESULTS]))
+        file.write(csv_row(["sweep", *keys, *RESULTS]))
 
         def add(row: PointRow) -> None:
             rows.append(row)
-            file.write(_line(csv_cells(row, keys)))
+            file.write(csv_row(csv_cells(row, keys)))
             file.flush()
             summary.renew(rows)
 
@@ -238,12 +236,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bool | list | Mapping):
         return json.dumps(value)
     return value
-
-
-def _line(cells: Sequence[Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue()
 
 
 # -- pictures -------------------------------------------------------------------------------------

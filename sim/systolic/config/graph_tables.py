@@ -33,9 +33,9 @@ from systolic.workload.batch import some_images
 from systolic.workload.data.archives import READERS
 from systolic.workload.data.sources import BatchPart
 from systolic.workload.graph import named_operation, part_of
-from systolic.workload.lone import default_out, lone_graph, refuse_other
+from systolic.workload.lone import default_out, lone_graph
 from systolic.workload.operation import make_attributes, required_attributes
-from systolic.workload.operations.row import AnyRow
+from systolic.workload.operations.aliases import operation_named
 
 ReadSource = Callable[[WorkloadTable, Blame], DataSource]
 
@@ -48,37 +48,38 @@ def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
     if table.op is None:
         what = f"one of {', '.join(OPERATIONS)}"
         raise blame.line("workload", "op", f"is missing; needs {what}")
-    return _lone(table, table.op, OPERATIONS[table.op], blame)
+    return _lone(table, table.op, blame)
 
 
-def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
+def _lone(table: WorkloadTable, name: str, blame: Blame) -> Graph:
     """Return the graph of one operation, whose keys stand in the table itself."""
+    given = _given_attributes(table)
+    with blame.on("workload", "op"):
+        kind, own = operation_named(name, given)
+    row = OPERATIONS[kind]
     keys = operand_keys(row)
     others = WORKLOAD_KEYS - {*keys, *attribute_keys(row)}
     _refuse_keys(table, (*sorted(others), "layers", "images"), blame)
     inputs = [_tensor(table, key, blame) for key in keys]
-    given = _given_attributes(table, row)
     for key in required_attributes(row):
-        if key not in given:
-            raise blame.line("workload", key, f'is missing; op = "{kind}" needs it')
-    attributes = make_attributes(kind, row, given)
+        if key not in own:
+            raise blame.line("workload", key, f'is missing; op = "{name}" needs it')
+    attributes = make_attributes(kind, row, own)
     if len(keys) == 1:
         with blame.on("workload", SHAPE):
             check_host_memory(inputs[0].shape)
-    out = _tensor(table, "out", blame) if table.out is not None else None
     with blame.on("workload", next(iter(given), keys[0])):
         wanted = default_out(kind, inputs, attributes)
-    if wanted is not None and out is not None:
-        with blame.on("workload", "out"):
-            refuse_other(out, wanted)
-    out = out or wanted or _tensor(table, "out", blame)
-    with blame.on("workload", "op"):
+    is_given = table.out is not None or wanted is None
+    out = _tensor(table, "out", blame) if is_given else wanted
+    # The inputs fit if a result follows from them: then it is `out` that does not.
+    with blame.on("workload", "op" if wanted is None or not is_given else "out"):
         return lone_graph(kind, inputs, out, attributes)
 
 
-def _given_attributes(table: WorkloadTable | OperationTable, row: AnyRow) -> dict[str, Any]:
-    """Return the attributes that a table gives an operation."""
-    values = {key: getattr(table, key) for key in attribute_keys(row)}
+def _given_attributes(table: WorkloadTable | OperationTable) -> dict[str, Any]:
+    """Return the attributes of operations that a table has."""
+    values = {key: getattr(table, key) for key in AttributeKeys.model_fields}
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -125,9 +126,7 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
 
 def _operation(number: int, op: OperationTable) -> Operation:
     name = op.name or f"{op.op}{number}"
-    values = {key: getattr(op, key) for key in AttributeKeys.model_fields}
-    given = {key: value for key, value in values.items() if value is not None}
-    return named_operation(op.op, op.inputs, name, given)
+    return named_operation(op.op, op.inputs, name, _given_attributes(op))
 
 
 def input_sources(

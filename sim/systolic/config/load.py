@@ -24,7 +24,6 @@ from systolic.config.run_file import RunFile, SweepTable, WorkloadTable
 from systolic.config.toml_file import read_toml
 from systolic.engine_kind import EngineKind
 from systolic.errors import WorkloadError
-from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph, Operation, load_data
 from systolic.workload.data.archives import READERS
@@ -142,8 +141,6 @@ def load_overridden(
         chip = load_chip(chip_path, for_chip)
     blame = Blame(path, overrides)
     graph = read_graph(run.workload, blame)
-    if run.workload.op == "transpose":
-        _check_type(run, chip, graph, blame)
     return RunConfig(
         name=_name(run, blame),
         description=run.description,
@@ -203,20 +200,3 @@ def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     setter = setter_of(("workload", "data"), blame.overrides)
     folder = blame.path.parent if setter is None or setter.folder is None else setter.folder
     return DataSource("file", path=folder / table.data)
-
-
-def _check_type(run: RunFile, chip: Chip, graph: Graph, blame: Blame) -> None:
-    """Raise ConfigError if the chip cannot transpose the type.
-
-    By DMA alone it transposes every type of the datapath, through the array those it multiplies.
-    Narrow types are carried as another one.
-    """
-    if graph.shape("source").type.is_narrow:
-        return
-    name = graph.shape("source").element_type
-    array = options_of(run.compile).via != "dram"
-    taken = chip.pe_array.cycles_per_vector if array else DATA_TYPES
-    if name not in taken:
-        how = "cycles_per_vector of its pe_array has" if array else "there are"
-        text = f'chip "{chip.name}" cannot take data type {name} ({how}: {", ".join(taken)})'
-        raise blame.line("workload", "shape", text)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from systolic.config.shape_table import ShapeTable
 from systolic.hw.spec import Spec
 from systolic.workload import OPERATIONS
+from systolic.workload.operations.aliases import ALIASES, BY_ATTRIBUTE
 from systolic.workload.operations.row import AnyRow
 
 SHAPE = "shape"
@@ -61,9 +62,8 @@ def _attributes() -> dict[str, Any]:
         hints = get_type_hints(row.attributes, include_extras=True)
         for key in attribute_keys(row):
             info = FieldInfo.from_annotation(hints[key])
-            hint = (
-                Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-            )
+            annotation = _with_aliases(key, info.annotation)
+            hint = Annotated[(annotation, *info.metadata)] if info.metadata else annotation
             if types.setdefault(key, hint) != hint:
                 raise TypeError(f"attribute {key} of {kind}: another operation's has another type")
             about.setdefault(key, []).append(f"{kind}: {info.description}")
@@ -73,8 +73,17 @@ def _attributes() -> dict[str, Any]:
     }
 
 
+def _with_aliases(key: str, annotation: Any) -> Any:
+    """Return the type of an attribute; if its values have other names, it takes these too."""
+    if key not in BY_ATTRIBUTE:
+        return annotation
+    return Literal[(*get_args(annotation), *BY_ATTRIBUTE[key])]
+
+
+# Editors complete a name by the schema; a name that is unknown is answered with the nearest.
+OperationName = Annotated[str, Field(json_schema_extra={"enum": [*OPERATIONS, *ALIASES]})]
+
 if TYPE_CHECKING:
-    OperationName: TypeAlias = str
 
     class OperandKeys(Spec):
         """A key for each operand."""
@@ -83,7 +92,6 @@ if TYPE_CHECKING:
         """A key for each attribute."""
 
 else:
-    OperationName = Literal[tuple(OPERATIONS)]
     OperandKeys = create_model("OperandKeys", __base__=Spec, **_operands())
     AttributeKeys = create_model("AttributeKeys", __base__=Spec, **_attributes())
 

@@ -6,12 +6,12 @@ its value is checked like any other. An error about that value names the overrid
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from systolic.config.toml_file import parse_toml
 from systolic.errors import ConfigError, printable, shortened
 
 LONGEST_SHOWN = 120
@@ -70,7 +70,7 @@ def split_key(key: str, origin: str) -> tuple[str, ...]:
 def toml_value(text: str) -> Any:
     """Return text as a TOML value, or unchanged if it is not one."""
     try:
-        table = tomllib.loads(f"value = {text}")
+        table = parse_toml(f"value = {text}")
     except (ValueError, RecursionError):
         return text
     return table["value"] if len(table) == 1 else text

@@ -38,7 +38,7 @@ class TensorTable(ShapeTable):
 class OperationTable(AttributeKeys):
     """[[workload.ops]]: one operation of a graph; its result bears its name."""
 
-    op: str = Field(description=f"operation: {', '.join(OPERATIONS)}")
+    op: OperationName = Field(description=f"operation: {', '.join(OPERATIONS)}")
     name: str | None = Field(default=None, description="name of the result (default: op + number)")
     inputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         description="tensors or results of other operations"

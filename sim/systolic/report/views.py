@@ -54,10 +54,17 @@ NO_RECORDS = Records()
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[Subject]):
-    """A picture: `draw(subject, path, title)` writes it to a file, whole or not at all."""
+    """A picture: `write(subject, path, title)` draws it into a file, whole or not at all."""
 
-    draw: Callable[[Subject, Path, str], None]
+    write: Callable[[Subject, Path, str], None]
     records: Records = NO_RECORDS
+
+    def draw(self, subject: Subject, path: Path, title: str) -> None:
+        """Write the picture; texts of users stand in it as they are written."""
+        from systolic.report.paper.as_written import texts_as_written
+
+        with texts_as_written():
+            self.write(subject, path, title)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from systolic.isa import Binding, Buffer, Module, Part, Program, check_bindings,
 from systolic.isa.lint.lint import lint, require_clean
 from systolic.layout import Shape
 from systolic.machine import Image, Memory
+from systolic.reading import real_path
 from systolic.run.execute import Arrays, compile_run, load_inputs
 from systolic.run.tensors import graph_images, graph_results
 
@@ -119,9 +120,9 @@ def _chip(config: RunConfig, folder: Path) -> str:
     """Return the name by which the chip is found again; "" if an override changed the chip."""
     if any(override.below("chip") for override in config.overrides):
         return ""
-    path = config.chip_path.resolve()
+    path = real_path(config.chip_path)
     with suppress(ConfigError):
-        if find_chip(path.stem, folder, "").resolve() == path:
+        if real_path(find_chip(path.stem, folder, "")) == path:
             return path.stem
     return str(path)
 

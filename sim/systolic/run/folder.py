@@ -19,7 +19,8 @@ from typing import Any
 from urllib.parse import quote
 
 from systolic.errors import SystolicError
-from systolic.writing import Writer, replacing, write_all
+from systolic.reading import real_path
+from systolic.writing import PREFIX, Writer, replacing, write_all
 
 SUMMARY = "summary.json"
 RESULT = "result.npy"
@@ -55,9 +56,9 @@ class RunFolder:
         with _made(self.path):
             for name in names:
                 _require_file_name(self.path / name)
-            touched = {(self.path / name).resolve() for name in {*names, *self._left()}}
+            touched = {real_path(self.path / name) for name in {*names, *self._left()}}
         for path in reads:
-            if path.resolve() in touched:
+            if real_path(path) in touched:
                 raise SystolicError(
                     f"{path}: this run reads it, and would replace it with its own results; "
                     "needed another folder",
@@ -115,9 +116,9 @@ def _made(folder: Path) -> Iterator[None]:
         for each in reversed(missing):
             each.mkdir()
             made.append(each)
-        handle, name = tempfile.mkstemp("", ".systolic-", folder)
+        handle, name = tempfile.mkstemp("", PREFIX, folder)
         os.close(handle)
-        Path(name).unlink()
+        Path(name).unlink(missing_ok=True)
         yield
     except OSError as error:
         text = f"nothing can be written there ({error.strerror or error})"

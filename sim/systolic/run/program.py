@@ -44,7 +44,7 @@ from systolic.isa.formats.files import read_bytes
 from systolic.isa.formats.lines import with_lines
 from systolic.layout import Shape, element_type_of
 from systolic.machine import Image, Memory
-from systolic.reading import first_line
+from systolic.reading import first_line, real_path
 from systolic.report.summary.summarize import summarize
 from systolic.run.busy import busy_bound, busy_cycles
 from systolic.run.file_kinds import not_a_program
@@ -170,7 +170,7 @@ def with_files(result: Result, files: ProgramFiles) -> Result:
             **found,
             "config": {**found["config"], "program": name},
             "overrides": list(files.overrides),
-            "files": {kind: str(path.resolve()) for kind, path in paths.items() if path},
+            "files": {kind: str(real_path(path)) for kind, path in paths.items() if path},
             "inputs": {
                 name: {**record, **_file_record(files.inputs.get(name))}
                 for name, record in found["inputs"].items()
@@ -180,7 +180,7 @@ def with_files(result: Result, files: ProgramFiles) -> Result:
 
 
 def _file_record(file: Path | None) -> dict[str, Any]:
-    return {"data": file and str(file.resolve()), "seed": None}
+    return {"data": file and str(real_path(file)), "seed": None}
 
 
 def _records(bindings: Iterable[Binding], arrays: Mapping[str, Array]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from systolic import __version__
 from systolic.arrays import Array
 from systolic.config import Override, RunConfig
 from systolic.hw.spec import Chip
+from systolic.reading import real_path
 from systolic.workload import DataSource, Graph
 
 Entries = dict[str, Any]
@@ -36,7 +37,7 @@ def provenance(config: RunConfig, engine: str, *, values: bool) -> Entries:
         "version": __version__,
         "config": _resolved(config, engine),
         "overrides": _override_texts(config),
-        "files": {"run": str(config.path.resolve()), "chip": str(config.chip_path.resolve())},
+        "files": {"run": str(real_path(config.path)), "chip": str(real_path(config.chip_path))},
         "options": {"values": "exact" if values else "none"},
     }
 
@@ -151,7 +152,7 @@ def _workload(config: RunConfig) -> Entries:
 
 
 def _data_text(source: DataSource) -> str:
-    return str(source.path.resolve()) if source.kind == "file" else source.kind
+    return str(real_path(source.path)) if source.kind == "file" else source.kind
 
 
 def _override_texts(config: RunConfig) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.layout import Shape
 from systolic.workload.operation import Operation, default_shape, make_attributes, settled
+from systolic.workload.operations.aliases import ALIASES, operation_named
 from systolic.workload.operations.table import OPERATIONS
 from systolic.workload.tensor import HOMES, Home, Tensor
 
@@ -64,8 +65,8 @@ class Graph:
 class GraphBuilder:
     """Writes a graph in Python: `tensor` adds an input, `add` an operation of any kind.
 
-    Every operation of the table is a method too, which takes the names of its inputs, and its
-    attributes by name::
+    Every operation of the table, and every alias (`builder.relu`), is a method too. It takes the
+    names of its inputs, and its attributes by name::
 
         hidden = builder.activation(sums, function="gelu")
         pooled = builder.pool(images, reduction="max", window=(2, 2), stride=(2, 2), name="pooled")
@@ -117,7 +118,7 @@ class GraphBuilder:
 
     def __getattr__(self, kind: str) -> Callable[..., str]:
         """Return the method that adds an operation of this kind."""
-        if kind not in OPERATIONS:
+        if kind not in OPERATIONS.keys() | ALIASES.keys():
             raise AttributeError(f"GraphBuilder has no {kind!r}{perhaps(kind, OPERATIONS)}")
 
         def add(
@@ -172,9 +173,9 @@ def named_operation(
 ) -> Operation:
     """Return an operation that has the name of its result, which a WorkloadError gives too."""
     bare = Operation(output, kind, tuple(inputs), output)
-    row = bare.row
     with bare.blamed():
-        return replace(bare, attributes=make_attributes(kind, row, attributes))
+        own, given = operation_named(kind, attributes)
+        return replace(bare, kind=own, attributes=make_attributes(own, OPERATIONS[own], given))
 
 
 def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -> Graph:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.errors import WorkloadError
 from systolic.workload.graph import Graph, make_graph
 from systolic.workload.operation import Operation, default_shape
-from systolic.workload.operations.row import NO_ATTRIBUTES, Attributes, plain
+from systolic.workload.operations.row import NO_ATTRIBUTES, Attributes
 from systolic.workload.operations.table import OPERATIONS
 from systolic.workload.tensor import Tensor
 
@@ -25,12 +24,6 @@ def default_out(kind: str, inputs: Sequence[Tensor], attributes: Attributes) -> 
     """
     shape = default_shape(OPERATIONS[kind], [tensor.shape for tensor in inputs], attributes)
     return None if shape is None else Tensor(shape, inputs[0].home)
-
-
-def refuse_other(out: Tensor, wanted: Tensor) -> None:
-    """Raise WorkloadError if `out` has another type or other dimensions than the result."""
-    if plain(out.shape) != plain(wanted.shape):
-        raise WorkloadError(f"the result is {plain(wanted.shape)}, but out is {plain(out.shape)}")
 
 
 def lone_graph(

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, TypeVar
 
-from systolic.errors import WorkloadError, perhaps, shortened
+from systolic.errors import WorkloadError, shortened
 from systolic.layout import Shape
+from systolic.workload.operations.aliases import unknown_operation
 from systolic.workload.operations.row import NO_ATTRIBUTES, AnyRow, Attributes
 from systolic.workload.operations.table import OPERATIONS
 
@@ -36,8 +37,7 @@ class Operation:
         """Return the operation's row of the table; WorkloadError if there is none."""
         if self.kind not in OPERATIONS:
             raise WorkloadError(
-                f'operation "{shortened(self.name)}": unknown operation "{shortened(self.kind)}" '
-                f"(known: {', '.join(OPERATIONS)}){perhaps(self.kind, OPERATIONS)}"
+                f'operation "{shortened(self.name)}": {unknown_operation(self.kind)}'
             )
         return OPERATIONS[self.kind]
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -119,3 +123,49 @@ def test_a_single_array_is_no_archive(tmp_path):
     with pytest.raises(WorkloadError) as raised:
         load_data(DataSource("file", path=path, array="b"), Shape.parse("f32[5]"))
     assert str(raised.value) == f"{path}: is not an .npz file, but a single array"
+
+
+def test_a_large_array_of_other_dimensions_takes_no_memory(tmp_path: Path) -> None:
+    """Of 1 GiB of zeros, which are 1 MB in the file, only the header is read."""
+    path = tmp_path / "weights.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": (16384, 16384)}
+    )
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("b.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(header.getvalue())
+        for _ in range(64):
+            member.write(bytes(1 << 24))
+    source = DataSource("file", path=path, array="b")
+    tracemalloc.start()
+    with pytest.raises(WorkloadError) as raised:
+        load_data(source, Shape.parse("f32[3,4]"))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert str(raised.value) == (f"{path}: holds [16384, 16384] elements, but the shape is [3, 4]")
+    assert most < 4 << 20
+
+
+def test_a_member_that_is_no_array(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    for content in (b"", b"notes", b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(1 << 17)):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("b.npy", content)
+        with pytest.raises(WorkloadError, match=r"is not a \.npz file numpy can read \("):
+            load_data(DataSource("file", path=path, array="b"), Shape.parse("f32[3,4]"))
+
+
+def test_any_flipped_bit_is_one_line(tmp_path: Path) -> None:
+    good = tmp_path / "good.npz"
+    np.savez_compressed(good, b=np.ones((3, 4), np.float32))
+    data, rng = good.read_bytes(), np.random.default_rng(7)
+    path = tmp_path / "weights.npz"
+    for _ in range(250):
+        damaged = bytearray(data)
+        damaged[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        with contextlib.suppress(WorkloadError):
+            load_data(DataSource("file", path=path, array="b"), Shape.parse("f32[3,4]"))

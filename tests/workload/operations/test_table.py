@@ -13,6 +13,7 @@ from systolic.config.run_file import OperationTable, WorkloadTable
 from systolic.config.schema import schema
 from systolic.errors import WorkloadError
 from systolic.workload import OPERATIONS, GraphBuilder
+from systolic.workload.operations.aliases import ALIASES
 
 
 def test_both_tables_have_the_same_operations() -> None:
@@ -37,7 +38,9 @@ def test_run_files_have_its_keys(kind: str) -> None:
 
 def test_the_schema_has_the_names_and_the_attributes() -> None:
     tables = schema("run")["$defs"]
-    assert tables["WorkloadTable"]["properties"]["op"]["anyOf"][0]["enum"] == [*OPERATIONS]
+    names = [*OPERATIONS, *ALIASES]
+    assert tables["WorkloadTable"]["properties"]["op"]["anyOf"][0]["enum"] == names
+    assert tables["OperationTable"]["properties"]["op"]["enum"] == names
     for table in ("WorkloadTable", "OperationTable"):
         about = tables[table]["properties"]["permutation"]["description"]
         assert about == "transpose: source axis of each result axis (a matrix needs none)"

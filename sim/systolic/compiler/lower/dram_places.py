@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.errors import CompileError
-from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 
@@ -77,10 +75,5 @@ class DramPlaces:
 
 
 def dram_bytes(shape: Shape) -> int:
-    """Return the bytes of a tensor in DRAM, in whole bursts.
-
-    Raises CompileError for a type that the machine does not have.
-    """
-    if shape.element_type not in DATA_TYPES.keys() | NARROW_BITS.keys():
-        raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
+    """Return the bytes of a tensor in DRAM, in whole bursts."""
     return whole_bursts(shape.size_bytes())

@@ -30,7 +30,8 @@ from systolic.compiler.lower.packed_relays import relayed_by_bytes
 from systolic.compiler.lower.views import physical
 from systolic.compiler.lower.whole_bytes import byte_tensor, moved_as_bytes
 from systolic.element_types import BYTE_BITS
-from systolic.errors import CompileError
+from systolic.errors import CompileError, perhaps, shortened
+from systolic.hw.datatypes import COPIED_TYPES, DATA_TYPES
 from systolic.hw.spec import Chip
 from systolic.layout import LayoutError, Shape
 from systolic.layout.packing.memory import packed_bits
@@ -90,18 +91,18 @@ class Carried:
 def carried_graph(graph: Graph, chip: Chip) -> Carried:
     """Return the graph in bytes; the same graph if it has no narrow types.
 
-    Raises CompileError for an operation that takes no narrow type, and for elements of bits that
-    their type does not fit.
+    Raises CompileError for a type that the machine does not have, for an operation that takes no
+    narrow type, and for elements of bits that their type does not fit.
     """
-    for _, tensor in graph.tensors:
-        _check_bits(tensor.shape)
+    for name, tensor in graph.tensors:
+        _check_type(name, tensor.shape)
+    for op in graph.operations:
+        _check_takes(graph, op)
     narrow = {
         name: tensor for name, tensor in graph.tensors if tensor.shape.element_type in NARROW_BITS
     }
     if not narrow:
         return Carried(graph, {}, (), ())
-    for op in graph.operations:
-        _check_takes(graph, op)
     packed = {each.name: each for each in _packed_tensors(graph, chip)}
     moved = [name for op in moved_as_bytes(graph) for name in (*op.inputs, op.output)]
     whole = {name: packed.pop(name).tensor for name in moved}
@@ -137,19 +138,24 @@ def _in_bytes(
     return Graph(tuple(tensors), operations)
 
 
-def _check_bits(shape: Shape) -> None:
+def _check_type(name: str, shape: Shape) -> None:
     try:
-        bits = packed_bits(shape)
+        packed_bits(shape)
     except LayoutError as error:
         raise CompileError(f"{shape}: {error}") from None
-    if bits and shape.element_type not in NARROW_BITS:
-        raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
+    known = (*DATA_TYPES, *COPIED_TYPES, *NARROW_BITS)
+    if shape.element_type not in known:
+        raise CompileError(
+            f'tensor "{shortened(name)}": the machine has no type {shape.element_type} (known: '
+            f"{', '.join(known)}){perhaps(shape.element_type, known)}"
+        )
 
 
 def _check_takes(graph: Graph, op: Operation) -> None:
+    only_moved = NARROW_BITS.keys() | COPIED_TYPES.keys()
     for name in (*op.inputs, op.output):
         shape = graph.shape(name)
-        if shape.element_type in NARROW_BITS and not _may_be_narrow(op, name, shape):
+        if shape.element_type in only_moved and not _may_be_narrow(op, name, shape):
             raise CompileError(
                 f'operation "{op.part_of or op.name}": {op.kind} takes no {shape.element_type}; '
                 f"{', '.join(TAKES_NARROW)} do, and a cast gives a type of 8 bits or more"

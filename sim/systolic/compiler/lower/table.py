@@ -44,7 +44,6 @@ from systolic.compiler.lower.rests import Parts
 from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError, perhaps, shortened
-from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload import OPERATIONS, Graph, Operation
 from systolic.workload.expand import expanded
@@ -153,8 +152,6 @@ def _lowered(
         if builder.at_home(op.output):
             continue  # it has been moved as its source was unpacked
         builder.begin(op.part_of or op.name)
-        for name in (*op.inputs, op.output):
-            data_type(graph.shape(name).element_type)
         LOWERINGS[op.kind].lower(builder, op)
     makers = {op.output: op.part_of or op.name for op in graph.operations}
     packed = {each.elements: each for each in carried.outputs}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from systolic.report.paper.as_written import texts_as_written
 from systolic.report.plots.banks import draw_banks
 from systolic.report.plots.dram import draw_dram
 from systolic.report.plots.layers import draw_layers
@@ -50,7 +51,8 @@ class Plot:
 
     def write(self, subject: Any, look: Look, path: Path) -> None:
         """Draw the picture and write it to a file, whole or not at all."""
-        self.draw(subject, look).save(path)
+        with texts_as_written():
+            self.draw(subject, look).save(path)
 
 
 PLOTS: dict[str, Plot] = {

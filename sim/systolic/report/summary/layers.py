@@ -6,8 +6,6 @@ measured here (`systolic.run.operations`).
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
@@ -16,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from systolic.report.summary.wording import number, percent, ratio_text
+from systolic.writing import csv_row
 
 TOTAL = "total"
 LayerColumn = Literal[
@@ -214,13 +213,10 @@ def _worst(stalls: Mapping[str, int]) -> str:
 
 def layers_csv(summary: Mapping[str, Any]) -> str:
     """Return the text of layers.csv: a row for each operation, a column for each reason."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
     reasons = sorted(all_stalls(summary))
     lost = sorted({reason for each in summary["operations"] for reason in each.get("lost", ())})
-    writer.writerow([*FIXED, *reasons, *(LOST + reason for reason in lost)])
-    writer.writerows(_csv_rows(summary, reasons, lost))
-    return file.getvalue()
+    head = [*FIXED, *reasons, *(LOST + reason for reason in lost)]
+    return "".join(map(csv_row, (head, *_csv_rows(summary, reasons, lost))))
 
 
 def _csv_rows(

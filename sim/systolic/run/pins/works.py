@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from systolic.config import Override, RunConfig, expand, load_run
-from systolic.config.toml_file import LIMIT_BYTES, TEXT_PROGRAM
+from systolic.config.toml_file import LIMIT_BYTES, TEXT_PROGRAM, parse_toml
 from systolic.engine_kind import EngineKind
 from systolic.errors import ConfigError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Module, element_type, is_binary
-from systolic.reading import first_line
+from systolic.reading import first_line, real_path
 from systolic.run.execute import run
 from systolic.run.file_kinds import RUN_FILE
 from systolic.run.program import program_chip, read_program
@@ -88,7 +87,7 @@ def works_of(
         yield PinnedWork(name, FIRST_REASON, module, hardware, engine or "event")
         return
     if chip is not None:
-        overrides = [*overrides, Override(("chip",), str(chip.resolve()), "chip", Path())]
+        overrides = [*overrides, Override(("chip",), str(real_path(chip)), "chip", Path())]
     config = load_run(path, overrides)
     if not config.sweep:
         yield _work(name, config.description, config, engine)
@@ -120,7 +119,7 @@ def files_in(folder: Path, besides: Path) -> list[Path]:
         found = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_work(path)]
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be read ({error.strerror or error})") from None
-    found = [path for path in found if path.resolve() != besides.resolve()]
+    found = [path for path in found if real_path(path) != real_path(besides)]
     if not found:
         raise ConfigError(f"{folder}: has no run files and no programs")
     return found
@@ -139,7 +138,7 @@ def _is_work(path: Path) -> bool:
 def _is_run_file(data: bytes) -> bool:
     """Return whether TOML is a run file: if it cannot be read, whether it looks like one."""
     try:
-        tables = tomllib.loads(data.decode())
+        tables = parse_toml(data.decode())
     except (ValueError, RecursionError):
         return bool(RUN_FILE.search(data))
     return "pe_array" not in tables and (

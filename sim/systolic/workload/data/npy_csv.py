@@ -54,11 +54,24 @@ def _check_header(path: Path, head: bytes) -> None:
     """Raise WorkloadError for a file that is no .npy file, or whose header is far too long."""
     if not head.startswith(NPY_MAGIC):
         raise WorkloadError(f"{path}: is not a .npy file (it must begin with \\x93NUMPY)")
-    size = len(NPY_MAGIC)
-    is_old = head[size : size + 1] == b"\x01"
-    length = int.from_bytes(head[size + 2 : size + (4 if is_old else 6)], "little")
+    length = header_bytes(head)
     if length > NPY_HEADER_LIMIT:  # numpy reads all of it before it looks at it
         raise WorkloadError(f"{path}: is not a .npy file numpy can read (header of {length} bytes)")
+
+
+def header_bytes(head: bytes) -> int:
+    """Return the length of a .npy file's header, which its first bytes say."""
+    size = len(NPY_MAGIC)
+    is_old = head[size : size + 1] == b"\x01"
+    return int.from_bytes(head[size + 2 : size + (4 if is_old else 6)], "little")
+
+
+def check_dims(path: Path, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Raise WorkloadError unless a file's array has the dimensions that are wanted."""
+    if found != wanted:
+        raise WorkloadError(
+            f"{path}: holds {shortened(str(list(found)))} elements, but the shape is {list(wanted)}"
+        )
 
 
 def read_csv(path: Path) -> npt.NDArray[np.float64]:

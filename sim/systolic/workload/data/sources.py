@@ -22,7 +22,7 @@ from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.data.archives import READERS
 from systolic.workload.data.host_memory import check_host_memory
-from systolic.workload.data.npy_csv import PLAIN_TYPES, read_csv, read_npy
+from systolic.workload.data.npy_csv import PLAIN_TYPES, check_dims, read_csv, read_npy
 
 # Elements made at a time, so that making an array takes little more memory than the array.
 CHUNK_ELEMENTS = 1 << 20
@@ -89,7 +89,7 @@ def load_data(source: DataSource, shape: Shape) -> Array:
         return np.array(images.of(load_data(replace(source, images=None), whole)))
     check_host_memory(shape)
     if source.kind == "file":
-        return _from_file(source.path, _read(source), shape)
+        return _from_file(source.path, _read(source, shape.dims), shape)
     limits = number_limits(shape)
     if limits is not None and source.deviation != 1:
         raise WorkloadError(f"deviation {source.deviation:g}: only random floats have one: {shape}")
@@ -141,20 +141,18 @@ def _random(
     return rng.integers(low, high, count, np.uint64 if low >= 0 else np.int64, endpoint=True)
 
 
-def _read(source: DataSource) -> Array:
-    """Return the array of a file, as the file has it."""
+def _read(source: DataSource, dims: tuple[int, ...]) -> Array:
+    """Return the array of a file in the type of the file; WorkloadError for other dimensions."""
     path, suffix = source.path, source.path.suffix.lower()
     if suffix in READERS:
-        return READERS[suffix](path, source.array)
-    return read_csv(path) if suffix == ".csv" else read_npy(path)
+        return READERS[suffix](path, source.array, dims)
+    found = read_csv(path) if suffix == ".csv" else read_npy(path)
+    check_dims(path, found.shape, dims)
+    return found
 
 
 def _from_file(path: Path, found: Array, shape: Shape) -> Array:
     limits = number_limits(shape)
-    if found.shape != shape.dims:
-        raise WorkloadError(
-            f"{path}: holds {list(found.shape)} elements, but the shape is {list(shape.dims)}"
-        )
     if found.dtype.kind == "V":
         return _reinterpret(path, found, shape)
     if found.dtype.kind not in "biuf":
