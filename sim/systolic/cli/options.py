@@ -137,8 +137,12 @@ def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
 
 
 def is_program(path: Path) -> bool:
-    """Return whether a file is taken for a program: every file whose name does not end in .toml."""
-    return path.suffix.lower() != ".toml"
+    """Return whether a file is taken for a program: every file but run files (.toml) and models."""
+    if path.suffix.lower() == ".toml":
+        return False
+    from systolic.workload.importers.models import is_model
+
+    return not is_model(path)
 
 
 def refuse_jobs(config: Path, jobs: int | None) -> None:

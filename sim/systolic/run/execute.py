@@ -52,6 +52,7 @@ from systolic.run.utilisation import array_multiplies, multiplies
 from systolic.run.verdict import graph_verdict
 from systolic.trace.records import Trace
 from systolic.workload import DataSource, Graph
+from systolic.workload.importers.models import is_model
 from systolic.workload.options import Options
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def run(
     how = Settings(engine or "event", values, kinds, grid, progress, check)
     if isinstance(work, str | Path):
         path = Path(work)
-        if path.suffix.lower() != ".toml":
+        if path.suffix.lower() != ".toml" and not is_model(path):
             return _run_program_file(path, chip, inputs, how, name)
         work = load_run(path)
     if isinstance(work, RunConfig):

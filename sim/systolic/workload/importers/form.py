@@ -13,7 +13,7 @@ Not here: the grammar of any file, and how operations that are pieces of a large
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -86,6 +86,15 @@ class Form:
     def replaced(self, node: Node) -> None:
         """Note that a node, which is in its place already, makes what others made before."""
         self._maker[node.output] = node
+
+    def renamed(self, tensor: str, name: str, shape: Shape) -> str:
+        """Give a tensor that nothing takes another name, and the layout of `shape`."""
+        at = next(n for n, node in enumerate(self.nodes) if node.output == tensor)
+        self.nodes[at] = replace(self.nodes[at], output=self._free(name))
+        del self.shapes[tensor], self._maker[tensor]
+        self.shapes[self.nodes[at].output] = shape
+        self.replaced(self.nodes[at])
+        return self.nodes[at].output
 
     # values
 

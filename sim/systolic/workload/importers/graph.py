@@ -58,18 +58,15 @@ def as_graph(
 
 
 def _results(form: Form, results: Sequence[Value], shapes: Sequence[Shape]) -> list[str]:
-    """Return the tensor of each result, which nothing else takes, in the layout of the file."""
+    """Return the tensors of the results, which nothing else takes: output_0, output_1, ..."""
     taken = {name for node in form.nodes for name in node.inputs}
     found = list[str]()
-    for value, shape in zip(results, shapes, strict=True):
-        name = form.whole(value)
-        made = form.maker(name)
-        if made is not None and name not in taken and name not in found:
-            form.shapes[name] = shape
-        else:
-            form.begin(f"output_{len(found)}", 0)
-            name = form.node("relayout", (name,), shape)
-        found.append(name)
+    for number, (value, shape) in enumerate(zip(results, shapes, strict=True)):
+        tensor, name = form.whole(value), f"output_{number}"
+        if form.maker(tensor) is None or tensor in taken or tensor in found:
+            form.begin(name, 0)
+            tensor = form.node("relayout", (tensor,), shape)
+        found.append(form.renamed(tensor, name, shape))
     return found
 
 
