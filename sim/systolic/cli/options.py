@@ -52,7 +52,7 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="NAME=FILE.npy",
-        help="An input of a program, or a folder that holds them as NAME.npy.",
+        help="An input, or a folder that holds inputs as NAME.npy.",
     ),
 ]
 NoCheck = Annotated[
@@ -172,9 +172,8 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
     """Return the overrides of a run file's values that the options mean."""
     from systolic.config import Override
 
-    for option, given in (("--input", options.inputs), ("--no-check", options.no_check)):
-        if given:
-            raise SystolicError(f"{option}: is for programs, and {config} is a run file")
+    if options.no_check:
+        raise SystolicError(f"--no-check: is for programs, and {config} is a run file")
     found = set_values(options.overrides)
     if options.chip is not None:
         text = f"chip={json.dumps(options.chip)}"
@@ -190,6 +189,31 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
             part, option = _part(f"--{key}", given, what), f"--{key}"
             text = f"workload.{key}={part}"
             found.append(Override(("workload", key), part, option, Path(), text))
+    return found + _input_data(config, options.inputs or (), found)
+
+
+def _input_data(config: Path, given: Sequence[str], others: Sequence[Override]) -> list[Override]:
+    """Return overrides that take inputs from files: NAME=FILE, or a folder of NAME.npy files."""
+    from systolic.config import Override, load_run
+    from systolic.run.folder import npy_name
+
+    found: list[Override] = []
+    for text in given:
+        name, equals, file = text.partition("=")
+        if equals:
+            pairs = [(name, Path(file))]
+        elif Path(text).is_dir():
+            names = load_run(config, others).graph.inputs
+            pairs = [(each, Path(text) / npy_name(each)) for each in names]
+            pairs = [(each, path) for each, path in pairs if path.exists()]
+        else:
+            raise SystolicError(
+                f'--input: needs NAME=FILE.npy, or a folder of them, found "{text}"'
+            )
+        for each, path in pairs:
+            key, value = ("workload", "tensors", each, "data"), str(path.resolve())
+            text_form = f"workload.tensors.{json.dumps(each)}.data={json.dumps(value)}"
+            found.append(Override(key, value, f"--input {text}", Path(), text_form))
     return found
 
 

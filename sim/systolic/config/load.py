@@ -18,7 +18,7 @@ from systolic.config.blame import Blame
 from systolic.config.chip_file import chip_of_tables, find_chip, load_chip
 from systolic.config.compile_table import CompileTable, options_of
 from systolic.config.explain import explain
-from systolic.config.graph_tables import input_sources, read_graph
+from systolic.config.graph_tables import input_sources, read_graph, with_operands
 from systolic.config.model_tables import with_model
 from systolic.config.override import Override, apply, origin_of, setter_of
 from systolic.config.run_file import RunFile, SweepTable, WorkloadTable
@@ -172,7 +172,9 @@ def _run_file(tables: dict[str, Any], path: Path, overrides: tuple[Override, ...
     if "chip" not in given and is_model(path):
         raise ConfigError(f"{path}: is a model, which names no chip; needs one", setting="chip")
     try:
-        return RunFile.model_validate(with_model(given, path.parent, Blame(path, overrides)))
+        return RunFile.model_validate(
+            with_operands(with_model(given, path.parent, Blame(path, overrides)))
+        )
     except ValidationError as error:
         raise explain(error, RunFile, lambda at: origin_of(at, overrides, str(path))) from None
 

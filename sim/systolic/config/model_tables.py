@@ -70,5 +70,3 @@ def model_workload(imported: Imported, constants: str) -> dict[str, Any]:
         for op in graph.operations
     ]
     return {"home": "dram", "data": "random", "tensors": tensors, "ops": ops}
-
-
