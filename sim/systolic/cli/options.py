@@ -81,6 +81,15 @@ ImageRange = Annotated[
 ]
 
 
+HomeOption = Annotated[
+    str | None,
+    typer.Option("--home", help="Memory in which tensors live: dram or state_buffer."),
+]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of what is drawn at random.")
+]
+
+
 @dataclass(frozen=True, slots=True)
 class WorkOptions:
     """The options that say how a run file or a program is run; None: the option was not given.
@@ -96,6 +105,8 @@ class WorkOptions:
     values: bool = True
     layers: str | None = None
     images: str | None = None
+    home: str | None = None
+    seed: int | None = None
 
 
 @contextmanager
@@ -126,6 +137,8 @@ def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
         "--input": options.inputs,
         "--layers": options.layers,
         "--images": options.images,
+        "--home": options.home,
+        "--seed": options.seed is not None,
         "--no-check": options.no_check,
         "--values none": not options.values,
     }
@@ -189,6 +202,10 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
             part, option = _part(f"--{key}", given, what), f"--{key}"
             text = f"workload.{key}={part}"
             found.append(Override(("workload", key), part, option, Path(), text))
+    for option, key, value in (("--home", "home", options.home), ("--seed", "seed", options.seed)):
+        if value is not None:
+            text = f"workload.{key}={json.dumps(value)}"
+            found.append(Override(("workload", key), value, option, Path(), text))
     return found + _input_data(config, options.inputs or (), found)
 
 
@@ -207,9 +224,8 @@ def _input_data(config: Path, given: Sequence[str], others: Sequence[Override]) 
             pairs = [(each, Path(text) / npy_name(each)) for each in names]
             pairs = [(each, path) for each, path in pairs if path.exists()]
         else:
-            raise SystolicError(
-                f'--input: needs NAME=FILE.npy, or a folder of them, found "{text}"'
-            )
+            needed = "NAME=FILE.npy, or a folder of them"
+            raise SystolicError(f'--input: needs {needed}, found "{shortened(text)}"')
         for each, path in pairs:
             key, value = ("workload", "tensors", each, "data"), str(path.resolve())
             text_form = f"workload.tensors.{json.dumps(each)}.data={json.dumps(value)}"

@@ -16,11 +16,13 @@ from systolic.cli.options import (
     NO_CONFIG,
     ChipName,
     EngineOption,
+    HomeOption,
     ImageRange,
     Inputs,
     LayerRange,
     NoCheck,
     Overrides,
+    SeedOption,
     WorkOptions,
     is_program,
     refuse_jobs,
@@ -62,6 +64,8 @@ def run_command(
     overrides: Overrides = None,
     layers: LayerRange = None,
     images: ImageRange = None,
+    home: HomeOption = None,
+    seed: SeedOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
     values: Annotated[
@@ -86,6 +90,8 @@ def run_command(
         values=values_wanted(values),
         layers=layers,
         images=images,
+        home=home,
+        seed=seed,
     )
     report = Reporting(out=out, as_json=as_json, plots=not no_plots, jobs=jobs)
     if again is not None:
