@@ -193,4 +193,7 @@ def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTabl
     if entry is None:
         return table
     own = {"data": entry.data, "seed": entry.seed, "deviation": entry.deviation}
-    return table.model_copy(update={key: own[key] for key in own if own[key] is not None})
+    update = {key: own[key] for key in own if own[key] is not None}
+    if entry.data not in (None, "random"):  # a file has neither, whatever others are drawn by
+        update = {"seed": entry.seed, "deviation": entry.deviation, **update}
+    return table.model_copy(update=update)

@@ -1,7 +1,7 @@
 """Damaged HLO texts by seed: the reader answers each with its own error, or reads it.
 
-`damaged(text, kind, rng)` makes one; three of the five kinds take something away that a module cannot
-do without, so a text of them must be refused.
+`damaged(text, kind, rng)` makes one. Three of the five kinds take something away that a module
+cannot do without, so a text of them must be refused.
 """
 
 from __future__ import annotations
