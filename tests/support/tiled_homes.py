@@ -91,7 +91,13 @@ def check_lies(
         held[:] = untouched
     taken = range(placed.base_byte, placed.base_byte + law.addresses * size)
     others = [s for s in compiled.scheduled.stays if s.tile.matrix != homes(compiled)[name]]
-    if not any(s.start < taken.stop and taken.start < s.start + s.size_bytes for s in others):
+    there = [
+        (placed.base_byte, placed.base_byte + placed.bytes_per_partition_used)
+        for other, placed in compiled.placements().items()
+        if other in compiled.graph.inputs and homes(compiled)[other] != homes(compiled)[name]
+    ]
+    spans = [*((s.start, s.start + s.size_bytes) for s in others), *there]
+    if not any(start < taken.stop and taken.start < stop for start, stop in spans):
         before = 0 if homes(compiled)[name] in given(compiled) else untouched
         assert (found[found != untouched] == before).all(), f"{name}: padding was written"
 

@@ -137,7 +137,7 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
             tensors[operation.output] = op.out.tensor(table.home)
         operations.append(operation)
     with blame.on("workload", "ops"):
-        graph = make_graph(tensors, operations)
+        graph = make_graph(tensors, operations, table.outputs)
     if table.images is not None:
         with blame.on("workload", "images"):
             graph = some_images(graph, *table.images)

@@ -73,6 +73,9 @@ class WorkloadTable(OperandKeys, AttributeKeys):
     ops: tuple[OperationTable, ...] = Field(
         default=(), strict=False, description="operations of a graph"
     )
+    outputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="results of a graph (default: those that no operation takes)"
+    )
     layers: Annotated[tuple[int, int], Field(strict=False)] | None = Field(
         default=None,
         description="of a graph only these operations, from the first number to before the "

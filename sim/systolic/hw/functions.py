@@ -15,6 +15,8 @@ ActivationFunction = Literal[
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
     "leaky_relu", "softplus", "mish", "erf", "erf_derivative", "arctan", "gelu_erf",
     "gelu_erf_derivative", "gelu_sigmoid", "gelu_sigmoid_derivative", "silu_derivative", "relu6",
+    "cos", "floor", "ceil", "round", "round_away", "log1p", "expm1", "cbrt", "elu", "selu",
+    "hard_sigmoid", "hard_swish",
 ]  # fmt: skip
 Reduction = Literal["max", "min", "mean", "median", "sum", "product"]
 Fold = Literal["max", "min", "sum", "product"]
@@ -25,6 +27,7 @@ AluOperation = Literal[
     "shift_left", "shift_right_logical", "shift_right_arithmetic",
     "equal", "not_equal", "greater", "greater_equal", "less", "less_equal",
     "logical_and", "logical_or", "logical_xor", "abs_max", "abs_min",
+    "remainder", "arctan2",
 ]  # fmt: skip
 FUNCTIONS = tuple(
     dict.fromkeys(

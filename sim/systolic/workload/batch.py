@@ -48,7 +48,7 @@ def some_images(graph: Graph, first: int, stop: int) -> Graph:
             batched.add(op.output)
     for name in batched:
         tensors[name] = _with_images(tensors[name], stop - first)
-    return make_graph(tensors, graph.operations)
+    return make_graph(tensors, graph.operations, graph.named)
 
 
 def _check_in_front(op: Operation, tensors: Mapping[str, Tensor], count: int) -> None:

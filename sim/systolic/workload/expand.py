@@ -37,7 +37,7 @@ def expanded(graph: Graph) -> Graph:
                 )
             tensors.setdefault(part.output, tensor)
             operations.append(part)
-    return make_graph(tensors, operations)
+    return make_graph(tensors, operations, graph.named)
 
 
 def _parts(graph: Graph, op: Operation) -> Iterator[tuple[Operation, Tensor]]:

@@ -6,7 +6,7 @@ row of `systolic.workload.operations.table.OPERATIONS`, by which a graph is chec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -23,11 +23,14 @@ from systolic.workload.tensor import HOMES, Home, Tensor
 class Graph:
     """All tensors, and the operations in an order in which each follows those it depends on.
 
-    Make a graph with `make_graph` or a `GraphBuilder`, which check that its parts fit.
+    Make a graph with `make_graph` or a `GraphBuilder`, which check that its parts fit. named: the
+    results that must be in memory at the end, other operations' operands among them (none: those
+    that no operation takes).
     """
 
     tensors: tuple[tuple[str, Tensor], ...]
     operations: tuple[Operation, ...]
+    named: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of that name."""
@@ -49,7 +52,9 @@ class Graph:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Return the results that no operation takes: they must be in memory at the end."""
+        """Return the results that must be in memory at the end."""
+        if self.named:
+            return self.named
         taken = {name for op in self.operations for name in op.inputs}
         made = {op.output for op in self.operations}
         return tuple(n for n, _ in self.tensors if n in made and n not in taken)
@@ -163,9 +168,9 @@ class GraphBuilder:
         given = {} if permutation is None else {"permutation": tuple(permutation)}
         return self.add("transpose", (source,), out, name=name, **given)
 
-    def graph(self) -> Graph:
-        """Return the graph, checked."""
-        return make_graph(self._tensors, self._operations)
+    def graph(self, outputs: Sequence[str] = ()) -> Graph:
+        """Return the graph, checked. outputs: its results (none: those that nothing takes)."""
+        return make_graph(self._tensors, self._operations, outputs)
 
 
 def named_operation(
@@ -178,8 +183,12 @@ def named_operation(
         return replace(bare, kind=own, attributes=make_attributes(own, OPERATIONS[own], given))
 
 
-def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -> Graph:
+def make_graph(
+    tensors: Mapping[str, Tensor], operations: Iterable[Operation], outputs: Sequence[str] = ()
+) -> Graph:
     """Return the graph of these operations, put in an order in which they can be done.
+
+    outputs: the results that must be in memory at the end (none: those that nothing takes).
 
     Raises:
         WorkloadError: an operation or tensor is unknown, shapes do not fit, a tensor is made
@@ -202,7 +211,26 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
     for op in given:
         _check_shapes(op, tensors)
     _check_used(tensors, given)
-    return Graph(tuple(tensors.items()), _in_order(given, made))
+    _check_outputs(outputs, made, {name for op in given for name in op.inputs})
+    return Graph(tuple(tensors.items()), _in_order(given, made), tuple(outputs))
+
+
+def _check_outputs(outputs: Sequence[str], made: Collection[str], taken: Collection[str]) -> None:
+    """Raise WorkloadError unless outputs are results, each once, and nothing is made in vain."""
+    for name in outputs:
+        if name not in made:
+            raise WorkloadError(
+                f'outputs: "{shortened(name)}" is the result of no operation (known: '
+                f"{listed(made)}){perhaps(name, made)}"
+            )
+        if outputs.count(name) > 1:
+            raise WorkloadError(f'outputs: "{shortened(name)}" is named twice')
+    vain = [name for name in made if outputs and name not in taken and name not in outputs]
+    if vain:
+        raise WorkloadError(
+            f'outputs: nothing takes "{shortened(vain[0])}", which is none of them; name it, or '
+            f"leave its operation out"
+        )
 
 
 def _check_names(op: Operation, names: Sequence[str], tensors: Mapping[str, Tensor]) -> None:
@@ -234,7 +262,11 @@ def part_of(graph: Graph, first: int, stop: int) -> Graph:
         )
     operations = graph.operations[first:stop]
     used = {name for op in operations for name in (*op.inputs, op.output)}
-    return make_graph({n: tensor for n, tensor in graph.tensors if n in used}, operations)
+    tensors = {n: tensor for n, tensor in graph.tensors if n in used}
+    made, taken = ({op.output for op in operations}, {n for op in operations for n in op.inputs})
+    ends = tuple(n for n in graph.named if n in made)
+    ends += tuple(n for n in made if graph.named and n not in taken and n not in ends)
+    return make_graph(tensors, operations, ends)
 
 
 def _settled(op: Operation, tensors: Mapping[str, Tensor]) -> Operation:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from support.chips import ideal_chip
 from support.tiled_homes import chip_8x8, random_graph, run
-from systolic.compiler import compile_graph
+from systolic.compiler import Options, compile_graph
 from systolic.errors import SystolicError
 from systolic.layout import Shape
 from systolic.workload import Graph, GraphBuilder, Tensor
@@ -85,3 +86,19 @@ def test_refusals(source: str, out: str, message: str) -> None:
     with pytest.raises(SystolicError) as refused:
         relayout(source, out)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(("size", "shared"), [(32768, False), (16384, True)])
+def test_padding_keeps_what_was_there(size: int, shared: bool) -> None:
+    """A result's padding keeps its bytes; if the input lay there first, they are the input's."""
+    chip = ideal_chip(4, 4, state_buffer={"bytes_per_partition": size, "partitions": 4})
+    builder = GraphBuilder(home="state_buffer")
+    x = builder.tensor("x", "s8[7,2,7,8]{0,1,2,3:T(128,4,16)(1)}")
+    out = Shape.parse("s8[8,2,7,7]{0,1,2,3:T(128,4,16)(1)}")
+    builder.transpose(x, out, (3, 1, 2, 0), name="y")
+    graph = builder.graph()
+    placed = compile_graph("test", graph, chip, Options()).placements()
+    ends = [(p.base_byte, p.base_byte + p.bytes_per_partition_used) for p in placed.values()]
+    overlap = min(end for _, end in ends) > max(start for start, _ in ends)
+    assert overlap == shared
+    run(graph, chip)

@@ -194,6 +194,7 @@ def join(
         step=both,
         layer=maker.layer,
         diagonal=maker.diagonal,
+        fold=maker.fold,
     )
     builder.choose(f"{op.output} is made with {tensor}, by one instruction for each tile")
     return True

@@ -117,8 +117,9 @@ class Matrices:
         return self._types.get(tensor, self.graph.shape(tensor).element_type)
 
     def uses(self, tensor: str) -> int:
-        """Return how often operations take a tensor."""
-        return sum(op.inputs.count(tensor) for op in self.graph.operations)
+        """Return how often operations take a tensor; an output is taken once more, at the end."""
+        taken = sum(op.inputs.count(tensor) for op in self.graph.operations)
+        return taken + (tensor in self.graph.named)
 
     def size(self, tensor: str, group: tuple[int, ...]) -> int:
         """Return how many elements a group of a tensor's dimensions makes."""

@@ -37,8 +37,13 @@ from systolic.layout import LayoutError, Shape
 from systolic.layout.packing.memory import packed_bits
 from systolic.workload import Graph, Operation, Tensor
 from systolic.workload.operations.binary import OPERATORS, BinaryAttributes
+from systolic.workload.operations.reduce import ReduceAttributes
 
 TAKES_NARROW = ("transpose", "relayout", "reshape", "cast")
+MOVES = (*TAKES_NARROW, "slice", "concat", "embedding")
+"""Operations that move bytes, whatever these are."""
+OF_TRUTHS = ("and", "or", "xor", "equal", "not_equal")
+"""Operators that make a pred of two."""
 AXES: Axes = ((0,), (1,), (2,))
 """The view of the bytes of a place in DRAM: tiles, partitions, bytes in each partition."""
 
@@ -135,7 +140,7 @@ def _in_bytes(
         replace(op, inputs=tuple(names[name] for name in op.inputs), output=names[op.output])
         for op in graph.operations
     )
-    return Graph(tuple(tensors), operations)
+    return Graph(tuple(tensors), operations, tuple(names[name] for name in graph.named))
 
 
 def _check_type(name: str, shape: Shape) -> None:
@@ -165,13 +170,22 @@ def _check_takes(graph: Graph, op: Operation) -> None:
 def _may_be_narrow(op: Operation, tensor: str, shape: Shape) -> bool:
     """Return whether an operation works on the bytes in which narrow elements are carried.
 
-    A select only asks whether its predicate is 0, and a comparison gives 1 or 0.
+    What only moves elements moves their bytes. A select asks only whether its predicate is 0. A
+    comparison gives 1 or 0. Of pred, bits are the truth, and the largest and the least are "any"
+    and "all".
     """
-    if op.kind == "select":
-        return tensor == op.inputs[0] and tensor not in op.inputs[1:]
-    if op.kind == "binary" and tensor == op.output and shape.element_type == "pred":
-        return OPERATORS[op.attributes_as(BinaryAttributes).operator].compares
-    return op.kind in TAKES_NARROW
+    if shape.element_type not in NARROW_BITS:
+        return op.kind in TAKES_NARROW
+    if op.kind in MOVES or op.kind == "select":
+        return True
+    if shape.element_type != "pred":
+        return False
+    if op.kind == "reduce":
+        return op.attributes_as(ReduceAttributes).reduction in ("max", "min")
+    if op.kind == "binary":
+        operator = op.attributes_as(BinaryAttributes).operator
+        return operator in OF_TRUTHS or (OPERATORS[operator].compares and tensor == op.output)
+    return False
 
 
 def _packed_tensors(graph: Graph, chip: Chip) -> Iterator[PackedTensor]:

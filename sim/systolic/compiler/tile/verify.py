@@ -94,6 +94,9 @@ class _Verifier:
             raise self._broken("sums have begun and not ended")
         if self._aside:
             raise self._broken("sums wait to be turned")
+        for node in self._nodes:
+            if node.kind == "move":
+                self._pass_padding(node)
         for name, mask in self._written.items():
             missing = np.count_nonzero(self._elements(name) & ~mask)
             if missing and name not in self._background:
@@ -103,6 +106,15 @@ class _Verifier:
                 stored = sum(of == number for of, _ in self._stored)
                 if stored != self._blocks[node.inputs[0]].count:
                     raise self._broken(f"{stored} tiles of {node.inputs[0]} are stored")
+
+    def _pass_padding(self, node: Node) -> None:
+        """Let the padding of a move's target pass: no task has the tiles that are nothing else."""
+        assert node.change is not None
+        if node.change.in_part:
+            return
+        for number, written in enumerate(self._written[node.output]):
+            rows, cols = (Span(0, size) for size in written.shape)
+            written[node.change.target.logical(number, rows, cols) < 0] = True
 
     def _elements(self, name: str) -> npt.NDArray[np.bool_]:
         """Return where a matrix has elements of its tensor, if there is padding between them.

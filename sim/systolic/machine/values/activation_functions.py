@@ -90,6 +90,22 @@ def _silu_derivative(x: Floats) -> Any:
     return _sigmoid(x) * (1 + inner)
 
 
+def _round_away(x: Floats) -> Any:
+    """Return the nearest whole number, of two the one farther from 0."""
+    whole = np.trunc(x)
+    return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0)
+
+
+def _elu(x: Floats) -> Any:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+def _hard_sigmoid(x: Floats) -> Any:
+    return np.clip(x / 6 + 0.5, 0.0, 1.0)
+
+
+SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+"""The constants of selu (Klambauer et al., 2017, "Self-Normalizing Neural Networks")."""
 GATE = 1.702
 """The factor in the gate of gelu_sigmoid."""
 LEAK = 0.01
@@ -126,6 +142,21 @@ FUNCTIONS: dict[str, RealFunction] = {
     "gelu_sigmoid": RealFunction(lambda x: _gated(x, GATE * x)),
     "gelu_sigmoid_derivative": RealFunction(lambda x: _silu_derivative(GATE * x)),
     "silu_derivative": RealFunction(_silu_derivative),
+    "cos": RealFunction(np.cos),
+    "floor": RealFunction(np.floor),
+    "ceil": RealFunction(np.ceil),
+    "round": RealFunction(np.rint),
+    "round_away": RealFunction(_round_away),
+    "log1p": RealFunction(np.log1p, (-1.0, math.inf)),
+    "expm1": RealFunction(np.expm1),
+    "cbrt": RealFunction(np.cbrt),
+    "elu": RealFunction(_elu),
+    "selu": RealFunction(
+        lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0)))
+    ),
+    "hard_sigmoid": RealFunction(_hard_sigmoid),
+    # Minus infinity times a gate of 0 would be a NaN; -0 is its limit.
+    "hard_swish": RealFunction(lambda x: np.where(x <= -3, -0.0, x * _hard_sigmoid(x))),
 }
 require_rows("values.FUNCTIONS", FUNCTIONS, get_args(ActivationFunction))
 

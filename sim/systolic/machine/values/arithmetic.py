@@ -87,6 +87,16 @@ def _smaller_size(a: Any, b: Any) -> Any:
     return _less(np.abs(a), np.abs(b))
 
 
+def _integer_remainder(a: Any, b: Any) -> Any:
+    wide, by = a.astype(np.int64), b.astype(np.int64)
+    size = np.abs(wide) % np.maximum(np.abs(by), 1)
+    return np.where(by == 0, wide, size * np.sign(wide)).astype(np.int32)
+
+
+def _arctan2(a: Any, b: Any) -> Any:
+    return np.arctan2(a.astype(np.float64), b.astype(np.float64))
+
+
 def _both(a: Any, b: Any) -> Any:
     return (a != 0) & (b != 0)
 
@@ -128,6 +138,8 @@ OPERATIONS: dict[str, Arithmetic] = {
     "logical_xor": Arithmetic(_one, _one),
     "abs_max": Arithmetic(_larger_size, _larger_size),
     "abs_min": Arithmetic(_smaller_size, _smaller_size),
+    "remainder": Arithmetic(np.fmod, _integer_remainder),
+    "arctan2": Arithmetic(_arctan2, None),
 }
 require_rows("values.OPERATIONS", OPERATIONS, get_args(isa.AluOperation))
 

@@ -23,7 +23,8 @@ from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, 
 FunctionName = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
-    "leaky_relu", "softplus", "relu6",
+    "leaky_relu", "softplus", "relu6", "mish", "erf", "arctan", "gelu_erf", "cos", "floor", "ceil",
+    "round", "round_away", "log1p", "expm1", "cbrt", "elu", "selu", "hard_sigmoid", "hard_swish",
 ]  # fmt: skip
 
 
@@ -55,6 +56,29 @@ def _from_zero(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: np.where(x < 0, np.nan, function(x))
 
 
+_erf, _erfc = np.vectorize(math.erf, [np.float64]), np.vectorize(math.erfc, [np.float64])
+
+
+def _gelu_erf(x: Any) -> Any:
+    return np.where(np.isneginf(x), -0.0, x * (_erfc(-x / math.sqrt(2)) / 2))
+
+
+def _mish(x: Any) -> Any:
+    return np.where(np.isneginf(x), -0.0, x * np.tanh(np.logaddexp(0.0, x)))
+
+
+def _hard_sigmoid(x: Any) -> Any:
+    return np.minimum(np.maximum(x / 6 + 0.5, 0.0), 1.0)
+
+
+def _elu(x: Any) -> Any:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
+
+
+def _away(x: Any) -> Any:
+    return np.trunc(x) + np.where(np.abs(x - np.trunc(x)) >= 0.5, np.copysign(1.0, x), 0.0)
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "identity": lambda x: x,
     "exponential": np.exp,
@@ -76,6 +100,25 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "softplus": lambda x: np.logaddexp(0.0, x),
     "relu6": lambda x: np.where(x <= 0, 0.0, np.where(x > 6, 6.0, x)),
+    "mish": _mish,
+    "erf": _erf,
+    "arctan": np.arctan,
+    "gelu_erf": _gelu_erf,
+    "cos": np.cos,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "round_away": _away,
+    "log1p": lambda x: np.where(x < -1, np.nan, np.log1p(x)),
+    "expm1": np.expm1,
+    "cbrt": np.cbrt,
+    "elu": _elu,
+    "selu": lambda x: (
+        1.0507009873554805
+        * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0.0)))
+    ),
+    "hard_sigmoid": _hard_sigmoid,
+    "hard_swish": lambda x: np.where(x <= -3, -0.0, x * _hard_sigmoid(x)),
 }
 """Functions of a float64 array, NaN where they are not defined."""
 if FUNCTIONS.keys() != {*get_args(FunctionName)}:

@@ -19,12 +19,22 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import LayoutError, Shape
 from systolic.workload.operations.cast import convert
-from systolic.workload.operations.row import Attributes, Operand, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import (
+    Attributes,
+    Operand,
+    Row,
+    Rules,
+    check_gives,
+    counted,
+    is_integer,
+    plain,
+)
 
 OperatorName = Literal[
     "add", "subtract", "multiply", "divide", "power", "max", "min", "and", "or", "xor",
     "shift_left", "shift_right_logical", "shift_right_arithmetic",
     "equal", "not_equal", "greater", "greater_equal", "less", "less_equal",
+    "remainder", "arctan2",
 ]  # fmt: skip
 
 
@@ -72,6 +82,15 @@ def _quotient(a: Any, b: Any) -> Any:
     wide, by = a.astype(np.int64), b.astype(np.int64)
     whole = np.fix(wide / np.where(by == 0, 1, by)).astype(np.int64)  # 32 bits: float64 is exact
     return np.where(by == 0, -1, whole)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    """Return what is left of a quotient of integers towards zero; x % 0 is x."""
+    return np.where(b == 0, a, np.fmod(a, np.where(b == 0, 1, b)))
+
+
+def _arctan2(a: Any, b: Any) -> Any:
+    return np.arctan2(a.astype(np.float64), b.astype(np.float64))
 
 
 def _bits(values: Any) -> Any:
@@ -123,6 +142,8 @@ OPERATORS: dict[str, _Operator] = {
     "shift_left": _Operator(None, _shift_left),
     "shift_right_logical": _Operator(None, _shift_right_logical),
     "shift_right_arithmetic": _Operator(None, _shift_right_arithmetic),
+    "remainder": _Operator(np.fmod, _remainder),
+    "arctan2": _Operator(_arctan2, None),
     **{name: _Operator(of, of, compares=True) for name, of in COMPARISONS.items()},
 }
 if OPERATORS.keys() != {*get_args(OperatorName)}:
@@ -158,13 +179,13 @@ def placed_dims(
 def _check(shapes: Sequence[Shape], out: Shape, attributes: BinaryAttributes) -> None:
     dims, (lhs, _) = result_dims(shapes, attributes), shapes
     check_gives(lhs, out.element_type, dims, out)
-    operator, integer = OPERATORS[attributes.operator], lhs.dtype.kind in "iu"
+    operator, integer = OPERATORS[attributes.operator], is_integer(lhs)
     if operator.floats is None and not integer:
         raise WorkloadError(f"{attributes.operator} takes integers, found {plain(lhs)}")
     if operator.compares:
         return
     makes_integers = integer and operator.integers is not None
-    if makes_integers != (out.dtype.kind in "iu"):
+    if makes_integers != is_integer(out):
         kind = "integers" if makes_integers else "floats"
         raise WorkloadError(
             f"{attributes.operator} of {plain(lhs)} gives {kind}, but out is {plain(out)}"
@@ -178,7 +199,7 @@ def _default_out(shapes: Sequence[Shape], attributes: BinaryAttributes) -> Shape
 def _spread(arrays: Sequence[Array], out: Shape, attributes: BinaryAttributes) -> list[Array]:
     """Return both operands as views of the result's dimensions."""
     given = attributes.matched
-    return [_in_dims(array, out.dims, given) for array in arrays]
+    return [_in_dims(counted(array), out.dims, given) for array in arrays]
 
 
 def _in_dims(array: Array, out: tuple[int, ...], given: Sequence[int]) -> Array:

@@ -21,7 +21,16 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    Rules,
+    check_gives,
+    counted,
+    is_integer,
+    plain,
+)
 
 ReductionName = Literal["max", "min", "mean", "median", "sum", "product"]
 ReducedAxes = Annotated[tuple[int, ...], Field(strict=False)]
@@ -60,8 +69,8 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: ReduceAttributes) ->
     (source,) = shapes
     check_gives(source, out.element_type, _result_dims(source, attributes), out)
     fraction = attributes.reduction in ("mean", "median")
-    if not fraction and (source.dtype.kind in "iu") != (out.dtype.kind in "iu"):
-        kind = "integers" if source.dtype.kind in "iu" else "floats"
+    if not fraction and is_integer(source) != is_integer(out):
+        kind = "integers" if is_integer(source) else "floats"
         raise WorkloadError(
             f"{attributes.reduction} of {plain(source)} gives {kind}, but out is {plain(out)}"
         )
@@ -126,7 +135,7 @@ def _last(array: Array, attributes: ReduceAttributes) -> Array:
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: ReduceAttributes) -> Array:
-    (array,) = arrays
+    array = counted(arrays[0])
     wide = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
     with np.errstate(all="ignore"):
         return np.asarray(_EXACT[attributes.reduction](_last(wide, attributes)))
@@ -135,7 +144,7 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: ReduceAttributes) ->
 def _reference(
     arrays: Sequence[Array], out: Shape, attributes: ReduceAttributes, rules: Rules
 ) -> Array:
-    (array,) = arrays
+    array = counted(arrays[0])
     accumulator = np.int32 if array.dtype.kind in "iu" else np.float32
     values = _last(array, attributes).astype(accumulator)
     count, done = values.shape[-1], False

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from systolic.arrays import Array, Integers
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
@@ -104,6 +106,16 @@ def unrounded(
         return exact(arrays, out, attributes)
 
     return reference
+
+
+def is_integer(shape: Shape) -> bool:
+    """Return whether elements are integers; a pred is the integer 0 or 1."""
+    return shape.dtype.kind in "iub"
+
+
+def counted(array: Array) -> Array:
+    """Return an array that numbers can be made of: of pred 0 and 1 as u8, any other as it is."""
+    return array.astype(np.uint8) if array.dtype == bool else array
 
 
 def plain(shape: Shape) -> str:

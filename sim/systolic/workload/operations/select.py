@@ -92,7 +92,7 @@ def _taken(arrays: Sequence[Array], out: Shape, attributes: SelectAttributes) ->
 def _exact(arrays: Sequence[Array], out: Shape, attributes: SelectAttributes) -> Array:
     found = _taken(arrays, out, attributes)
     with np.errstate(invalid="ignore"):  # a signalling NaN
-        return found.astype(np.int64 if found.dtype.kind in "iu" else np.float64)
+        return found.astype(np.int64 if found.dtype.kind in "iub" else np.float64)
 
 
 def _reference(
