@@ -25,10 +25,16 @@ class Context:
     computations: Mapping[str, Computation]
     form: Form = field(default_factory=Form)
     operand_shapes: list[HloShape] = field(default_factory=list)
+    run: Callable[[Computation, list[Value]], Value] | None = None
 
     def named(self, made: Instruction, key: str) -> Computation:
         """Return the computation that an attribute names."""
         return called(made, key, self.computations)
+
+    def tried(self, region: Computation, values: list[Value]) -> Value:
+        """Return what a computation makes of known values."""
+        assert self.run is not None, "the interpreter gives it"
+        return self.run(region, values)
 
 
 Row: TypeAlias = Callable[[Context, Instruction, list[Value]], Value]

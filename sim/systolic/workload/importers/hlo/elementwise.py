@@ -38,14 +38,28 @@ def _negate(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return at.form.unary(operands[0], "activation", function="identity", scale=-1.0)
 
 
+OF_TRUTHS = {
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "multiply": "and",
+    "add": "or",
+    "max": "or",
+    "min": "and",
+}
+"""Operators of two preds, and what they are of 0 and 1."""
+
+
 def pair(operator: str) -> Row:
     """Return the row of an operator of two operands."""
 
     def row(at: Context, made: Instruction, operands: list[Value]) -> Value:
-        if made.array.type.is_narrow:
-            raise CannotLowerError(f"{operator} of {made.array.element_type}")
+        kind = made.array.element_type
+        if made.array.type.is_narrow and (kind != "pred" or operator not in OF_TRUTHS):
+            raise CannotLowerError(f"{operator} of {kind}")
+        which = OF_TRUTHS.get(operator, operator) if kind == "pred" else operator
         return _simpler(at.form, operator, operands, made.array) or at.form.binary(
-            operator, operands[0], operands[1], made.array
+            which, operands[0], operands[1], made.array
         )
 
     return row
@@ -91,13 +105,31 @@ def _with_number(form: Form, operator: str, value: Value, single: float) -> Valu
     return None
 
 
+def _not(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Return the other truth, or all bits of an integer turned over."""
+    ones = True if made.array.element_type == "pred" else -1
+    other = np.broadcast_to(np.array(ones).astype(made.array.dtype), made.array.dims)
+    return at.form.binary("xor", operands[0], other, made.array)
+
+
+def _is_finite(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Return where x - x is 0, and not NaN."""
+    shape = at.form.shape(operands[0])
+    rest = at.form.binary("subtract", operands[0], operands[0], shape)
+    return at.form.binary(
+        "equal", rest, np.broadcast_to(np.zeros((), shape.dtype), shape.dims), made.array
+    )
+
+
 def _compare(at: Context, made: Instruction, operands: list[Value]) -> Value:
     operator = {
         "EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal", "GT": "greater",
         "GE": "greater_equal",
     }[text_of(made, "direction")]  # fmt: skip
-    if at.form.shape(operands[0]).type.is_narrow:
-        raise CannotLowerError(f"comparison of {at.form.shape(operands[0]).element_type}")
+    shape = at.form.shape(operands[0])
+    equality = shape.element_type == "pred" and operator in ("equal", "not_equal")
+    if shape.type.is_narrow and not equality:
+        raise CannotLowerError(f"comparison of {shape.element_type}")
     return at.form.binary(operator, operands[0], operands[1], made.array)
 
 
@@ -152,6 +184,15 @@ ELEMENTWISE: dict[str, Row] = {
     "sqrt": _function("square_root"),
     "rsqrt": _function("rsqrt"),
     "sine": _function("sin"),
+    "cosine": _function("cos"),
+    "exponential-minus-one": _function("expm1"),
+    "log-plus-one": _function("log1p"),
+    "cbrt": _function("cbrt"),
+    "erf": _function("erf"),
+    "floor": _function("floor"),
+    "ceil": _function("ceil"),
+    "round-nearest-even": _function("round"),
+    "round-nearest-afz": _function("round_away"),
     "abs": _function("abs"),
     "sign": _function("sign"),
     "negate": _negate,
@@ -160,6 +201,10 @@ ELEMENTWISE: dict[str, Row] = {
     "multiply": pair("multiply"),
     "divide": pair("divide"),
     "power": pair("power"),
+    "remainder": pair("remainder"),
+    "atan2": pair("arctan2"),
+    "not": _not,
+    "is-finite": _is_finite,
     "maximum": pair("max"),
     "minimum": pair("min"),
     "and": pair("and"),

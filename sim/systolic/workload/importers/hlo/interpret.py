@@ -64,7 +64,7 @@ def lower_module(module: Module, parameters: Mapping[int, str] | None = None) ->
 class _Interpreter:
     def __init__(self, module: Module) -> None:
         self._module = module
-        self.at = Context(module.computations)
+        self.at = Context(module.computations, run=self._run)
         self._not_done: list[NotDone] = []
         self._running: list[str] = []
         self._steps = 0

@@ -99,10 +99,7 @@ def _dynamic_slice(at: Context, made: Instruction, operands: list[Value]) -> Val
     if not all(isinstance(place, np.ndarray) for place in places):
         raise CannotLowerError("a place that is known only when running")
     sizes, dims = numbers(made, "dynamic_slice_sizes"), at.form.shape(source).dims
-    starts = [
-        min(max(int(place), 0), whole - size)  # type: ignore[arg-type]
-        for place, whole, size in zip(places, dims, sizes, strict=True)
-    ]
+    starts = _clamped(places, dims, sizes)
     found = [slice(start, start + size, 1) for start, size in zip(starts, sizes, strict=True)]
     if _is_all(found, at.form.shape(source)):
         return source
@@ -127,6 +124,66 @@ def _bitcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return form.transpose(seen, sorted(range(len(back)), key=lambda axis: back[axis]))
 
 
+def _dynamic_update_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Put a box into a tensor at a known place: what is around it, and the box, side by side."""
+    source, update, *places = operands
+    if not all(isinstance(place, np.ndarray) for place in places):
+        raise CannotLowerError("a place that is known only when running")
+    dims, sizes = at.form.shape(source).dims, at.form.shape(update).dims
+    starts = _clamped(places, dims, sizes)
+    return _placed(at.form, source, update, starts, sizes, made.array)
+
+
+def _placed(
+    form: Form,
+    source: Value,
+    update: Value,
+    starts: Sequence[int],
+    sizes: Sequence[int],
+    out: Shape,
+) -> Value:
+    """Join what lies before the box, the box, and what lies behind it, along one axis at a time."""
+    axes = [axis for axis, size in enumerate(sizes) if size != out.dims[axis]]
+    if not axes:
+        return update
+    axis, start = axes[0], starts[axes[0]]
+    stop = start + sizes[axis]
+    middle_dims = [*out.dims[:axis], sizes[axis], *out.dims[axis + 1 :]]
+    middle = update
+    if len(axes) > 1:
+        inner = Shape(out.element_type, middle_dims)
+        cut = _part(form, source, out, axis, start, stop)
+        middle = _placed(form, cut, update, starts, sizes, inner)
+    parts = [
+        _part(form, source, out, axis, 0, start),
+        middle,
+        _part(form, source, out, axis, stop, out.dims[axis]),
+    ]
+    inputs = [form.whole(part) for part in parts if part is not None]
+    name = form.node("concat", inputs, out, axis=axis)
+    return View(name, out.dims, tuple(range(out.rank)))
+
+
+def _part(form: Form, source: Value, out: Shape, axis: int, start: int, stop: int) -> Value:
+    """Return what a tensor has between two places of an axis; None if that is nothing."""
+    if start == stop:
+        return None
+    found = [slice(0, size, 1) for size in out.dims]
+    found[axis] = slice(start, stop, 1)
+    if isinstance(source, np.ndarray):
+        return source[tuple(found)]
+    dims = [s.stop - s.start for s in found]
+    return _box(form, form.whole(source), found, Shape(out.element_type, dims))
+
+
+def _clamped(places: Sequence[Value], dims: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Return known places, moved inside as XLA does."""
+    return [
+        min(max(int(place), 0), whole - size)  # type: ignore[arg-type]
+        for place, whole, size in zip(places, dims, sizes, strict=True)
+    ]
+
+
 PLACES: dict[str, Row] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
@@ -136,4 +193,5 @@ PLACES: dict[str, Row] = {
     "concatenate": _concatenate,
     "pad": _pad,
     "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
 }

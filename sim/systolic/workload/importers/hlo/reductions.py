@@ -24,8 +24,18 @@ from systolic.workload.importers.hlo.context import (
 from systolic.workload.importers.hlo.elementwise import pair
 from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction
 from systolic.workload.importers.hlo.products import two
+from systolic.workload.importers.places_of import MOST_PLACES, extreme
 
-REDUCERS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product"}
+REDUCERS = {
+    "add": "sum",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "product",
+    "and": "all",
+    "or": "any",
+}
+OF_PRED = {"all": "min", "any": "max", "max": "max", "min": "min"}
+"""Reductions of a pred, and what they are of 0 and 1."""
 
 
 def _reducer(region: Computation) -> str:
@@ -51,13 +61,18 @@ def _begins_neutral(reduction: str, begin: Value, shape: Shape) -> bool:
 
 
 def _reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    if len(operands) == 4:
+        return _place_of_extreme(at, made, operands)
     if len(operands) != 2:
-        raise CannotLowerError("a reduction of several arrays at once, such as an argmax")
+        raise CannotLowerError("a reduction of several arrays at once")
     source, begin = operands
     out = _single(made.shape)
     reduction = _reducer(at.named(made, "to_apply"))
-    if at.form.shape(source).type.is_narrow:
-        raise CannotLowerError(f"a reduction of {at.form.shape(source).element_type}")
+    kind = at.form.shape(source).element_type
+    if kind == "pred":
+        reduction = OF_PRED.get(reduction, "")
+    if reduction not in NEUTRAL or (at.form.shape(source).type.is_narrow and kind != "pred"):
+        raise CannotLowerError(f"a reduction by {made.attributes['to_apply']} of {kind}")
     axes = numbers(made, "dimensions")
     if isinstance(source, np.ndarray) and isinstance(begin, np.ndarray):
         return _known_reduction(reduction, source, begin, axes, out)
@@ -68,6 +83,55 @@ def _reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
         plain = Instruction(made.name, operator, out, (), "", {}, made.offset)
         found = row(at, plain, [found, begin])
     return (found,) if isinstance(made.shape, tuple) else found
+
+
+def _place_of_extreme(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Return an argmax or argmin: a reduction of values together with their numbers."""
+    source, line, _, _ = operands
+    axes, form = numbers(made, "dimensions"), at.form
+    shape = form.shape(source)
+    largest = _keeps_largest(at, at.named(made, "to_apply"), form.shape(line))
+    counted = isinstance(line, np.ndarray) and len(axes) == 1 and _is_counted(line, axes[0])
+    if largest is None or not counted or is_integer(shape) or shape.dims[axes[0]] > MOST_PLACES:
+        raise CannotLowerError("a reduction of several arrays at once that is no argmax or argmin")
+    found, place = extreme(form, source, axes[0], largest=largest)
+    element_type = form.shape(line).element_type
+    return found, place if element_type == "s32" else form.unary(place, "cast", element_type)
+
+
+def _is_counted(line: Array, axis: int) -> bool:
+    """Return whether an array is 0, 1, 2, ... along an axis."""
+    sizes = [-1 if d == axis else 1 for d in range(line.ndim)]
+    return np.array_equal(
+        line, np.broadcast_to(np.arange(line.shape[axis]).reshape(sizes), line.shape)
+    )
+
+
+def _keeps_largest(at: Context, region: Computation, places: Shape) -> bool | None:
+    """Return whether a computation keeps the larger of two values (False: the less), and the first.
+
+    It is tried on some pairs: what it does to these, not how it is written, says which one it is.
+    None: neither.
+    """
+    kinds = [each.shape for each in region.parameters]
+    if not all(isinstance(kind, Shape) for kind in kinds):
+        return None
+    value, place = (kind.dtype for kind in kinds[:2] if isinstance(kind, Shape))
+    nan = float("nan")
+    pairs = [(1, 0, 2, 1), (2, 0, 1, 1), (1, 0, 1, 1), (1, 1, 1, 0), (nan, 0, 1, 1), (1, 0, nan, 1)]
+    found = []
+    for a, i, b, j in pairs:
+        given: list[Value] = [
+            np.array(a, value),
+            np.array(i, place),
+            np.array(b, value),
+            np.array(j, place),
+        ]
+        result = at.tried(region, given)
+        if not isinstance(result, tuple) or not isinstance(result[1], np.ndarray):
+            return None
+        found.append(int(result[1]))
+    return True if found == [1, 0, 0, 0, 0, 1] else False if found == [0, 1, 0, 0, 0, 1] else None
 
 
 def _single(shape: HloShape) -> Shape:
