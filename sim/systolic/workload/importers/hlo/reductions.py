@@ -19,6 +19,7 @@ from systolic.workload.importers.hlo.context import (
     CannotLowerError,
     Context,
     Row,
+    is_integer,
     one_number,
 )
 from systolic.workload.importers.hlo.elementwise import pair
