@@ -41,6 +41,7 @@ class Reporting:
     as_json: bool
     plots: bool
     jobs: int | None
+    compare: Path | None = None
 
     def folder(self, name: str) -> Path:
         """Return the folder for the results of a run of that name."""
@@ -75,6 +76,12 @@ def run_command(
         int | None,
         typer.Option("--jobs", min=1, help="Points of a sweep that run at once (default: 1)."),
     ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare", metavar="FILE.npz", help="Say which operation first differs from these."
+        ),
+    ] = None,
     again: Annotated[
         Path | None,
         typer.Option("--again", metavar="SUMMARY", help="Do the run of a summary.json again."),
@@ -93,7 +100,7 @@ def run_command(
         home=home,
         seed=seed,
     )
-    report = Reporting(out=out, as_json=as_json, plots=not no_plots, jobs=jobs)
+    report = Reporting(out, as_json, not no_plots, jobs, compare)
     if again is not None:
         _run_again(again, config, options, report)
     elif config is None:
@@ -141,3 +148,7 @@ def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
     run_and_report(
         loaded, folder, as_json=report.as_json, plots=exact and report.plots, values=exact
     )
+    if report.compare is not None:
+        from systolic.run.compared import compared
+
+        typer.echo(f"  {compared(loaded, report.compare)}", err=report.as_json)

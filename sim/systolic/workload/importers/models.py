@@ -31,10 +31,14 @@ class Format:
 
 def _hlo(data: bytes) -> Imported:
     try:
-        text = data.decode("utf-8")
+        return read_hlo(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ImportFileError(f"line {line}: is not UTF-8 text") from None
+
+
+def read_hlo(text: str) -> Imported:
+    """Return the model of an HLO text; ImportFileError with line and column."""
     module = read_module(text)
     lowered = lower_module(module)
     refuse_not_done(module, lowered)

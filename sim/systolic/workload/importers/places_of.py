@@ -1,7 +1,8 @@
 """The places of the largest or the least elements, made of comparisons and reductions.
 
 The place is found as a number: n minus the largest of n - place among the elements that equal the
-extreme one. A NaN counts as the extreme, as in XLA and numpy. Below 2^24 places are exact in float32.
+extreme one. A NaN counts as the extreme, as in XLA and numpy. Places below 2^24 are
+exact in float32.
 """
 
 from __future__ import annotations

@@ -114,8 +114,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "cbrt": np.cbrt,
     "elu": _elu,
     "selu": lambda x: (
-        1.0507009873554805
-        * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0.0)))
+        1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0.0)))
     ),
     "hard_sigmoid": _hard_sigmoid,
     "hard_swish": lambda x: np.where(x <= -3, -0.0, x * _hard_sigmoid(x)),
