@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,17 +17,26 @@ if TYPE_CHECKING:
 
 
 def import_command(
-    model: Annotated[Path, typer.Argument(help="Model: HLO text.", metavar="FILE")],
+    model: Annotated[Path | None, typer.Argument(help="Model: HLO text.", metavar="FILE")] = None,
     *,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--output", help="Folder for NAME.toml and NAME.npz."),
     ] = None,
     chip: ChipName = None,
+    operations: Annotated[
+        bool, typer.Option("--operations", help="Print which operations of HLO can be done.")
+    ] = False,
 ) -> None:
     """Print which operations a model has; write it as a run file, its weights beside it."""
     from systolic.workload.importers.models import FORMATS, is_model, read_model
 
+    if operations:
+        for line in _table():
+            typer.echo(line)
+        return
+    if model is None:
+        raise SystolicError("Missing argument 'FILE': needs a model (systolic import --help)")
     if not is_model(model):
         known = ", ".join(FORMATS)
         raise SystolicError(f"{model}: is no model that can be read (known: {known})")
@@ -35,6 +45,20 @@ def import_command(
         typer.echo(line)
     if out is not None:
         _write(imported, model.stem, out, chip or "ideal_128x128")
+
+
+def _table() -> list[str]:
+    """Return which opcodes are done, and which are known but not done."""
+    from systolic.workload.importers.hlo.inference import RULES
+    from systolic.workload.importers.hlo.interpret import CONTROL
+    from systolic.workload.importers.hlo.table import ROWS
+
+    done = {*ROWS, *CONTROL, "parameter", "constant", "iota"}
+    lines = []
+    for title, names in (("done", done), ("not done", {*RULES, "sort", "scatter", "rng"} - done)):
+        text = textwrap.fill(", ".join(sorted(names)), 88)
+        lines += [f"{title}:", textwrap.indent(text, "  ")]
+    return lines
 
 
 def _said(imported: Imported) -> list[str]:

@@ -17,7 +17,7 @@ NEAR = 1e-5
 
 
 def compared(config: RunConfig, path: Path) -> str:
-    """Return one line: the first operation whose result differs from that of a file, and by how much.
+    """Return one line: the first operation that differs from a file, by how much, and where.
 
     path: an .npz file of tensors under the names that the table of operations has.
 
@@ -43,8 +43,8 @@ def compared(config: RunConfig, path: Path) -> str:
         apart, at = _apart(found, wanted)
         if apart > NEAR:
             return (
-                f'first difference: "{op.name}" ({op.kind}), {apart:.2g} of the largest element, at '
-                f"{list(at)}: {found[at]} here, {wanted[at]} in {path}; {before}"
+                f'first difference: "{op.name}" ({op.kind}), {apart:.2g} of the largest element, '
+                f"at {list(at)}: {found[at]} here, {wanted[at]} in {path}; {before}"
             )
         before = f'"{op.name}" ({op.kind}) agrees'
     return f"{len(made)} tensors of {path} agree"
