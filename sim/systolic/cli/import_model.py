@@ -56,7 +56,7 @@ def _table() -> list[str]:
     done = {*ROWS, *CONTROL, "parameter", "constant", "iota"}
     lines = []
     for title, names in (("done", done), ("not done", {*RULES, "sort", "scatter", "rng"} - done)):
-        text = textwrap.fill(", ".join(sorted(names)), 88)
+        text = textwrap.fill(", ".join(sorted(names)), 88, break_on_hyphens=False)
         lines += [f"{title}:", textwrap.indent(text, "  ")]
     return lines
 
