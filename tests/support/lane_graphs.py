@@ -15,7 +15,16 @@ from systolic.workload import GraphBuilder
 
 FLOATS = ("f32", "bf16", "f16")
 OF_FLOATS = ("add", "subtract", "multiply", "max", "min", "greater", "less_equal", "equal")
-OF_INTEGERS = (*OF_FLOATS, "divide", "and", "or", "xor", "shift_left", "shift_right_arithmetic")
+OF_INTEGERS = (
+    *OF_FLOATS,
+    "divide",
+    "remainder",
+    "and",
+    "or",
+    "xor",
+    "shift_left",
+    "shift_right_arithmetic",
+)
 FUNCTIONS = (
     "identity",
     "ramp",
@@ -26,6 +35,13 @@ FUNCTIONS = (
     "abs",
     "leaky_relu",
     "relu6",
+    "floor",
+    "round",
+    "cos",
+    "expm1",
+    "elu",
+    "hard_swish",
+    "gelu_erf",
 )
 REDUCTIONS = ("max", "min", "sum", "product", "mean")
 HOMES = ("state_buffer", "dram")
@@ -165,9 +181,15 @@ def _reduced(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown
 
 
 def _boxes(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
-    """Add a slice, a concatenation or padding, each in any dimensions."""
-    kind, inputs, rank = rng.choice(["slice", "concat", "pad"]), [now.name], len(now.dims)
-    if kind == "slice":
+    """Add a slice, a concatenation, padding or a take, each in any dimensions."""
+    kind, inputs, rank = rng.choice(["slice", "concat", "pad", "take"]), [now.name], len(now.dims)
+    if kind == "take":
+        axis, dims = rng.randrange(rank), list(now.dims)
+        places = [rng.randrange(dims[axis]) for _ in range(rng.randint(1, 9))]
+        if rng.random() < 0.5:
+            places = list(reversed(range(dims[axis])))
+        given, dims[axis] = {"axis": axis, "indices": places}, len(places)
+    elif kind == "slice":
         start = [rng.randrange(size) for size in now.dims]
         stop = [rng.randint(at + 1, size) for at, size in zip(start, now.dims, strict=True)]
         step = [rng.choice([1, 1, 2, 3]) for _ in now.dims]

@@ -58,7 +58,8 @@ class GatheredBox:
     """A box of a tensor's elements, and where they come from.
 
     first, sizes: of the result, for each dimension. source: the number of the input, or None.
-    origin, steps: the element of the source at `first`, and its distance to the next.
+    origin, steps: the element of the source at `first`, and its distance to the next. picked: of
+    one axis, the places in the source instead (none: as origin and steps say).
     """
 
     first: tuple[int, ...]
@@ -66,6 +67,14 @@ class GatheredBox:
     source: int | None = None
     origin: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
+    picked: tuple[int, tuple[int, ...]] | None = None
+
+    def place(self, axis: int, within: Integers) -> Integers:
+        """Return where elements come from along an axis, counted from the box's first."""
+        if self.picked is not None and axis == self.picked[0]:
+            table = np.array(self.picked[1], np.int64)
+            return table[np.clip(within, 0, len(table) - 1)]
+        return self.origin[axis] + within * self.steps[axis]
 
 
 def part_of(
@@ -93,7 +102,7 @@ def _index(
         within = place - box.first[axis]
         inside &= (within >= 0) & (within < box.sizes[axis])
         if box.source is not None:
-            found = found * source[axis] + box.origin[axis] + within * box.steps[axis]
+            found = found * source[axis] + box.place(axis, within)
     found[~inside] = NOWHERE
     return found
 

@@ -15,6 +15,7 @@ from systolic.workload import Operation
 from systolic.workload.operations.concat import ConcatAttributes
 from systolic.workload.operations.pad import PadAttributes
 from systolic.workload.operations.slice import SliceAttributes
+from systolic.workload.operations.take import TakeAttributes
 
 MOST_LONGER = 1.5
 """A move of rows to lanes of their own may take so many times as long as copies on one lane."""
@@ -37,6 +38,15 @@ def lower_concat(builder: LayerBuilder, op: Operation) -> None:
         boxes.append(GatheredBox(first, dims, number, (0,) * len(dims), (1,) * len(dims)))
         begin += dims[axis]
     _gather(builder, op, boxes)
+
+
+def lower_take(builder: LayerBuilder, op: Operation) -> None:
+    """Copy the elements at places along one axis."""
+    dims = builder.graph.shape(op.output).dims
+    given = op.attributes_as(TakeAttributes)
+    picked = (given.of(len(dims)), given.indices)
+    origin, steps = (0,) * len(dims), (1,) * len(dims)
+    _gather(builder, op, [GatheredBox(origin, dims, 0, origin, steps, picked)])
 
 
 def lower_pad(builder: LayerBuilder, op: Operation) -> None:

@@ -24,7 +24,7 @@ from systolic.compiler.lower.elementwise import (
     lower_select,
 )
 from systolic.compiler.lower.embedding import lower_embedding
-from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
+from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice, lower_take
 from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.moves import stored_without_gaps
@@ -81,6 +81,7 @@ LOWERINGS: dict[str, Lowering] = {
     "concat": Lowering(lower_concat, "bytes"),
     "pad": Lowering(lower_pad, "bytes"),
     "embedding": Lowering(lower_embedding, "bytes"),
+    "take": Lowering(lower_take, "bytes"),
     "causal_mask": Lowering(lower_causal_mask, "bytes"),
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}

@@ -26,6 +26,7 @@ from systolic.workload.operations.row import AnyRow
 from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
 from systolic.workload.operations.softmax import SOFTMAX
+from systolic.workload.operations.take import TAKE
 from systolic.workload.operations.transpose import TRANSPOSE
 
 OPERATIONS: dict[str, AnyRow] = {
@@ -44,6 +45,7 @@ OPERATIONS: dict[str, AnyRow] = {
     "concat": CONCAT,
     "pad": PAD,
     "embedding": EMBEDDING,
+    "take": TAKE,
     "causal_mask": CAUSAL_MASK,
     "softmax": SOFTMAX,
     "layer_norm": LAYER_NORM,

@@ -1,0 +1,83 @@
+"""Take: elements of a tensor by their numbers along one axis, which are known when compiling.
+
+A reversed axis, a repeated tensor, padding by what stands at an edge or mirrored there, and the
+nearest pixels of another size are all of this kind (`systolic.workload.operations.aliases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from systolic.arrays import Array
+from systolic.errors import WorkloadError
+from systolic.layout import Shape
+from systolic.workload.operations.embedding import RowNumbers
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    check_gives,
+    plain,
+    unrounded,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeAttributes(Attributes):
+    """The axis, and for each place along it in the result that of the source."""
+
+    indices: Annotated[
+        RowNumbers, Field(description="place in the source for each place of the result")
+    ]
+    axis: Annotated[
+        int | None, Field(description="axis along which places are taken (default: the last)")
+    ] = None
+
+    def of(self, rank: int) -> int:
+        """Return the axis of a tensor of that rank."""
+        return rank - 1 if self.axis is None else self.axis
+
+
+def _result_dims(source: Shape, attributes: TakeAttributes) -> tuple[int, ...]:
+    axis = attributes.of(source.rank)
+    if not 0 <= axis < source.rank:
+        raise WorkloadError(
+            f"axis: needs 0 to {source.rank - 1}, an axis of {plain(source)}, found {axis}"
+        )
+    size = source.dims[axis]
+    wrong = [index for index in attributes.indices if not 0 <= index < size]
+    if wrong or not attributes.indices:
+        found = wrong[0] if wrong else "none"
+        raise WorkloadError(
+            f"indices: needs numbers from 0 to {size - 1}, places along axis {axis} of "
+            f"{plain(source)}, found {found}"
+        )
+    return (*source.dims[:axis], len(attributes.indices), *source.dims[axis + 1 :])
+
+
+def _check(shapes: Sequence[Shape], out: Shape, attributes: TakeAttributes) -> None:
+    (source,) = shapes
+    check_gives(source, source.element_type, _result_dims(source, attributes), out)
+
+
+def _default_out(shapes: Sequence[Shape], attributes: TakeAttributes) -> Shape:
+    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
+
+
+def _exact(arrays: Sequence[Array], out: Shape, attributes: TakeAttributes) -> Array:
+    return np.take(arrays[0], attributes.indices, axis=attributes.of(arrays[0].ndim))
+
+
+TAKE = Row(
+    operands=ONE_SHAPE,
+    attributes=TakeAttributes,
+    check=_check,
+    default_out=_default_out,
+    reference=unrounded(_exact),
+    exact=_exact,
+)
