@@ -317,6 +317,20 @@ class Form:
             "transpose", (tensor,), out or _as_it_lies(own, order), permutation=tuple(order)
         )
 
+    def take(self, value: Value, axis: int, places: Sequence[int]) -> View:
+        """Take places along an axis; along one over which a value is spread, all are the same."""
+        view = self.view(value)
+        dims = (*view.dims[:axis], len(places), *view.dims[axis + 1 :])
+        if view.axes[axis] is None:
+            return View(view.tensor, dims, view.axes)
+        own = self._own(view)
+        along = view.axes[axis]
+        if list(places) == list(range(own.dims[along])):
+            return view
+        out = Shape(own.element_type, (*own.dims[:along], len(places), *own.dims[along + 1 :]))
+        name = self.node("take", (view.tensor,), out, axis=along, indices=tuple(places))
+        return View(name, dims, view.axes)
+
     # reductions
 
     def reduce(self, reduction: str, value: Value, axes: Sequence[int], out: Shape) -> View:

@@ -9,6 +9,7 @@ import numpy as np
 from systolic.layout import Shape
 from systolic.workload.importers.form import Form, Value, View
 from systolic.workload.importers.hlo.attributes import (
+    number,
     numbers,
     paddings,
     slices,
@@ -184,6 +185,53 @@ def _clamped(places: Sequence[Value], dims: Sequence[int], sizes: Sequence[int])
     ]
 
 
+def _reverse(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    found: Value = operands[0]
+    for axis in numbers(made, "dimensions"):
+        found = at.form.take(found, axis, range(made.array.dims[axis] - 1, -1, -1))
+    return found
+
+
+def _gather(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Take known places along one dimension, as `x[places]` or `take` do.
+
+    Each line of places says where one slice begins, which is whole along all other dimensions.
+    """
+    source, places = operands
+    if not isinstance(places, np.ndarray):
+        raise CannotLowerError("places that are known only when running")
+    dims, sizes = at.form.shape(source).dims, numbers(made, "slice_sizes")
+    starts = numbers(made, "start_index_map")
+    moved = [axis for axis in starts if sizes[axis] != dims[axis]]
+    if len(starts) != 1 or moved != list(starts) or sizes[moved[0]] != 1:
+        raise CannotLowerError("places along more than one dimension at once")
+    (axis,) = moved
+    if made.attributes.get("operand_batching_dims", "{}") != "{}":
+        raise CannotLowerError("a gather of batches")
+    batch = [n for d, n in enumerate(places.shape) if d != number(made, "index_vector_dim")]
+    flat = np.clip(places.reshape(-1), 0, dims[axis] - 1)
+    found = at.form.take(source, axis, [int(each) for each in flat])
+    return _with_batch(at.form, made, found, axis, batch)
+
+
+def _with_batch(
+    form: Form, made: Instruction, found: View, axis: int, batch: Sequence[int]
+) -> Value:
+    """Put the dimensions of the places where the result has them."""
+    offsets = numbers(made, "offset_dims", ())
+    collapsed = axis in numbers(made, "collapsed_slice_dims", ())
+    rest = [d for d in range(len(found.dims)) if d != axis]
+    kind = made.array.element_type
+    turned = form.transpose(found, [axis, *rest])
+    kept = [found.dims[d] for d in rest]
+    if not collapsed:
+        kept.insert(axis, 1)
+    seen = form.reshape(turned, Shape(kind, [*batch, *kept]))
+    places = [d for d in range(made.array.rank) if d not in offsets]
+    order = [*places, *offsets]
+    return form.transpose(seen, sorted(range(len(order)), key=lambda n: order[n]))
+
+
 PLACES: dict[str, Row] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
@@ -192,6 +240,8 @@ PLACES: dict[str, Row] = {
     "slice": _slice,
     "concatenate": _concatenate,
     "pad": _pad,
+    "reverse": _reverse,
+    "gather": _gather,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
 }
