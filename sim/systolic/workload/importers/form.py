@@ -321,10 +321,10 @@ class Form:
         """Take places along an axis; along one over which a value is spread, all are the same."""
         view = self.view(value)
         dims = (*view.dims[:axis], len(places), *view.dims[axis + 1 :])
-        if view.axes[axis] is None:
+        along = view.axes[axis]
+        if along is None:
             return View(view.tensor, dims, view.axes)
         own = self._own(view)
-        along = view.axes[axis]
         if list(places) == list(range(own.dims[along])):
             return view
         out = Shape(own.element_type, (*own.dims[:along], len(places), *own.dims[along + 1 :]))
