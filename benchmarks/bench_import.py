@@ -1,4 +1,4 @@
-"""What reading a model costs: CPU time of HLO text, against the time of parsing it by json's reader.
+"""What reading a model costs: CPU time of HLO text against that of json's reader of its lines.
 
 Each line of the text is an instruction with a layout and metadata, as XLA prints it.
 """

@@ -317,6 +317,61 @@ class Form:
             "transpose", (tensor,), out or _as_it_lies(own, order), permutation=tuple(order)
         )
 
+    def box(self, value: Value, found: Sequence[slice]) -> View:
+        """Take a box of a tensor, or every n-th element of it along a dimension."""
+        shape = self.shape(value)
+        if [(s.start, s.stop, s.step) for s in found] == [(0, n, 1) for n in shape.dims]:
+            return self.view(value)
+        dims = [-(-(s.stop - s.start) // s.step) for s in found]
+        out, steps = Shape(shape.element_type, dims), tuple(s.step for s in found)
+        name = self.node(
+            "slice",
+            (self.whole(value),),
+            out,
+            start=tuple(s.start for s in found),
+            stop=tuple(s.stop for s in found),
+            step=steps if any(step > 1 for step in steps) else None,
+        )
+        return _whole(name, out)
+
+    def padded(
+        self, value: Value, sides: Sequence[tuple[int, int, int]], fill: float = 0.0
+    ) -> View:
+        """Put elements of one number around a tensor and between its elements.
+
+        sides: for each dimension how many there are before, behind and between. Less than 0 before
+        or behind takes elements away.
+        """
+        found = self.view(value)
+        for axis, (_, _, between) in enumerate(sides):
+            if between and found.dims[axis] > 1:
+                found = self._with_gaps(found, axis, between, fill)
+        dims = found.dims
+        cut = [
+            slice(max(-low, 0), size - max(-high, 0), 1)
+            for size, (low, high, _) in zip(dims, sides, strict=True)
+        ]
+        found = self.box(found, cut)
+        low = tuple(max(each, 0) for each, _, _ in sides)
+        high = tuple(max(each, 0) for _, each, _ in sides)
+        if not any((*low, *high)):
+            return found
+        shape = self.shape(found)
+        sizes = [sum(each) for each in zip(low, shape.dims, high, strict=True)]
+        out = Shape(shape.element_type, sizes)
+        name = self.node("pad", (self.whole(found),), out, low=low, high=high, value=fill or None)
+        return _whole(name, out)
+
+    def _with_gaps(self, value: View, axis: int, between: int, fill: float) -> View:
+        """Put elements between those along an axis: one is put behind them, and taken for each."""
+        size = value.dims[axis]
+        one = [(0, int(d == axis), 0) for d in range(len(value.dims))]
+        places = [
+            n // (between + 1) if n % (between + 1) == 0 else size
+            for n in range((size - 1) * (between + 1) + 1)
+        ]
+        return self.take(self.padded(value, one, fill), axis, places)
+
     def take(self, value: Value, axis: int, places: Sequence[int]) -> View:
         """Take places along an axis; along one over which a value is spread, all are the same."""
         view = self.view(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import NoReturn
 
 from systolic.errors import shortened
@@ -69,6 +69,10 @@ class Window:
     base_dilation: tuple[int, ...]
     dilation: tuple[int, ...]
     reversed: tuple[bool, ...]
+
+    def along(self, *axes: int) -> Window:
+        """Return the window over some of its dimensions."""
+        return Window(*(tuple(each[axis] for axis in axes) for each in astuple(self)))
 
     def made(self, dims: tuple[int, ...]) -> tuple[int, ...]:
         """Return how many windows there are along each dimension."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ from systolic.workload.importers.hlo.context import (
     one_number,
 )
 from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.runtime_places import at_places, clamped
 
 
 def _broadcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
@@ -41,27 +43,7 @@ def _transpose(at: Context, made: Instruction, operands: list[Value]) -> Value:
 
 
 def _slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
-    found = slices(made)
-    if all(s.stop > s.start for s in found) and _is_all(found, at.form.shape(operands[0])):
-        return operands[0]
-    return _box(at.form, at.form.whole(operands[0]), found, made.array)
-
-
-def _is_all(found: Sequence[slice], shape: Shape) -> bool:
-    return [(s.start, s.stop, s.step) for s in found] == [(0, size, 1) for size in shape.dims]
-
-
-def _box(form: Form, tensor: str, found: Sequence[slice], out: Shape) -> Value:
-    step = tuple(s.step for s in found)
-    name = form.node(
-        "slice",
-        (tensor,),
-        out,
-        start=tuple(s.start for s in found),
-        stop=tuple(s.stop for s in found),
-        step=step if any(each > 1 for each in step) else None,
-    )
-    return View(name, out.dims, tuple(range(out.rank)))
+    return at.form.box(operands[0], slices(made))
 
 
 def _concatenate(at: Context, made: Instruction, operands: list[Value]) -> Value:
@@ -78,61 +60,84 @@ def _pad(at: Context, made: Instruction, operands: list[Value]) -> Value:
     single, found = one_number(value), paddings(made)
     if single is None:
         raise CannotLowerError("a padding whose value is known only when running")
-    if any(inner for _, _, inner in found):
-        raise CannotLowerError("interior padding")
-    tensor, dims = at.form.whole(source), at.form.shape(source).dims
-    cut = [
-        slice(max(-low, 0), size - max(-high, 0), 1)
-        for size, (low, high, _) in zip(dims, found, strict=True)
-    ]
-    element_type = made.array.element_type
-    if not _is_all(cut, at.form.shape(source)):
-        inner = Shape(element_type, [s.stop - s.start for s in cut])
-        tensor = at.form.whole(_box(at.form, tensor, cut, inner))
-    low = tuple(max(each, 0) for each, _, _ in found)
-    high = tuple(max(each, 0) for _, each, _ in found)
-    name = at.form.node("pad", (tensor,), made.array, low=low, high=high, value=single or None)
-    return View(name, made.array.dims, tuple(range(made.array.rank)))
+    return at.form.padded(source, found, single)
 
 
 def _dynamic_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
     source, *places = operands
-    if not all(isinstance(place, np.ndarray) for place in places):
-        raise CannotLowerError("a place that is known only when running")
-    sizes, dims = numbers(made, "dynamic_slice_sizes"), at.form.shape(source).dims
-    starts = _clamped(places, dims, sizes)
-    found = [slice(start, start + size, 1) for start, size in zip(starts, sizes, strict=True)]
-    if _is_all(found, at.form.shape(source)):
-        return source
-    return _box(at.form, at.form.whole(source), found, made.array)
+    sizes = numbers(made, "dynamic_slice_sizes")
+    found: Value = source
+    for axis, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        found = _slid(at.form, found, axis, place, size)
+    return found
 
 
-def _bitcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
-    """The same bytes in another shape: seen in the order of memory, and from there put back.
-
-    How the operand lies is what the text says of it, not how the form lets it lie.
-    """
-    (value,), (before,), after = operands, at.operand_shapes, made.array
-    assert isinstance(before, Shape)
-    if before.element_type != after.element_type:
-        raise CannotLowerError("the bits of one type taken as another")
-    if before.layout.tiles or after.layout.tiles:
-        raise CannotLowerError("a bitcast between tiles")
-    form = at.form
-    memory = form.transpose(value, tuple(reversed(before.layout.minor_to_major)))
-    back = tuple(reversed(after.layout.minor_to_major))
-    seen = form.reshape(memory, Shape(after.element_type, [after.dims[a] for a in back]))
-    return form.transpose(seen, sorted(range(len(back)), key=lambda axis: back[axis]))
+def _slid(form: Form, value: Value, axis: int, place: Value, size: int) -> Value:
+    """Return `size` elements along an axis, from a place on that may be known only when running."""
+    shape = form.shape(value)
+    whole = shape.dims[axis]
+    if size == whole:
+        return value
+    if isinstance(place, np.ndarray):
+        start = min(max(int(place), 0), whole - size)
+        cut = [slice(0, n, 1) for n in shape.dims]
+        cut[axis] = slice(start, start + size, 1)
+        return value[tuple(cut)] if isinstance(value, np.ndarray) else form.box(value, cut)
+    first = clamped(form, place, whole - size)
+    line = np.arange(size, dtype=np.int32)
+    places = form.binary("add", first.spread((size,), ()), line, Shape("s32", (size,)))
+    order = [axis, *(d for d in range(shape.rank) if d != axis)]
+    found = at_places(form, form.transpose(value, order), places, 0)
+    return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
 
 
 def _dynamic_update_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
     """Put a box into a tensor at a known place: what is around it, and the box, side by side."""
     source, update, *places = operands
-    if not all(isinstance(place, np.ndarray) for place in places):
-        raise CannotLowerError("a place that is known only when running")
     dims, sizes = at.form.shape(source).dims, at.form.shape(update).dims
+    if not all(isinstance(place, np.ndarray) for place in places):
+        return _written(at.form, source, update, places, made.array)
     starts = _clamped(places, dims, sizes)
     return _placed(at.form, source, update, starts, sizes, made.array)
+
+
+def _written(
+    form: Form, source: Value, update: Value, places: Sequence[Value], out: Shape
+) -> Value:
+    """Put a box at a place that is known only when running: each element is selected.
+
+    Along an axis element j of the result is element j - start of the box, if there is such a one.
+    """
+    moved: Value = update
+    inside: Value = np.broadcast_to(np.array(True), out.dims)
+    for axis, place in enumerate(places):
+        size, whole = form.shape(update).dims[axis], out.dims[axis]
+        if size == whole:
+            continue
+        first = clamped(form, place, whole - size)
+        line = Shape("s32", (whole,))
+        count = np.arange(whole, dtype=np.int32)
+        apart = form.binary("subtract", count, first.spread((whole,), ()), line)
+        truth = Shape("pred", (whole,))
+        end = np.broadcast_to(np.array(size, np.int32), (whole,))
+        zero = np.broadcast_to(np.array(0, np.int32), (whole,))
+        within = form.binary(
+            "and",
+            form.binary("greater_equal", apart, zero, truth),
+            form.binary("less", apart, end, truth),
+            truth,
+        )
+        shape = form.shape(moved)
+        order = [axis, *(d for d in range(shape.rank) if d != axis)]
+        taken = at_places(form, form.transpose(moved, order), clamped(form, apart, size - 1), 0)
+        moved = form.transpose(taken, sorted(range(len(order)), key=lambda n: order[n]))
+        spread = within.spread(out.dims, (axis,))
+        inside = (
+            spread
+            if isinstance(inside, np.ndarray)
+            else form.binary("and", inside, spread, Shape("pred", out.dims))
+        )
+    return form.select(inside, moved, source, out)
 
 
 def _placed(
@@ -173,8 +178,7 @@ def _part(form: Form, source: Value, out: Shape, axis: int, start: int, stop: in
     found[axis] = slice(start, stop, 1)
     if isinstance(source, np.ndarray):
         return source[tuple(found)]
-    dims = [s.stop - s.start for s in found]
-    return _box(form, form.whole(source), found, Shape(out.element_type, dims))
+    return form.box(source, found)
 
 
 def _clamped(places: Sequence[Value], dims: Sequence[int], sizes: Sequence[int]) -> list[int]:
@@ -193,43 +197,73 @@ def _reverse(at: Context, made: Instruction, operands: list[Value]) -> Value:
 
 
 def _gather(at: Context, made: Instruction, operands: list[Value]) -> Value:
-    """Take known places along one dimension, as `x[places]` or `take` do.
+    """Take places along one dimension, as `x[places]`, `take` or `take_along_axis` do.
 
-    Each line of places says where one slice begins, which is whole along all other dimensions.
+    Each place says where a slice begins, which is whole along all other dimensions. Dimensions of a
+    batch are in front of both operands.
     """
     source, places = operands
-    if not isinstance(places, np.ndarray):
-        raise CannotLowerError("places that are known only when running")
-    dims, sizes = at.form.shape(source).dims, numbers(made, "slice_sizes")
-    starts = numbers(made, "start_index_map")
-    moved = [axis for axis in starts if sizes[axis] != dims[axis]]
-    if len(starts) != 1 or moved != list(starts) or sizes[moved[0]] != 1:
+    form, dims = at.form, at.form.shape(source).dims
+    sizes, starts = numbers(made, "slice_sizes"), numbers(made, "start_index_map")
+    batch = numbers(made, "operand_batching_dims", ())
+    own = numbers(made, "start_indices_batching_dims", ())
+    if len(starts) != 1 or sizes[starts[0]] != 1 or batch != tuple(range(len(batch))):
         raise CannotLowerError("places along more than one dimension at once")
-    (axis,) = moved
-    if made.attributes.get("operand_batching_dims", "{}") != "{}":
-        raise CannotLowerError("a gather of batches")
-    batch = [n for d, n in enumerate(places.shape) if d != number(made, "index_vector_dim")]
-    flat = np.clip(places.reshape(-1), 0, dims[axis] - 1)
-    found = at.form.take(source, axis, [int(each) for each in flat])
-    return _with_batch(at.form, made, found, axis, batch)
-
-
-def _with_batch(
-    form: Form, made: Instruction, found: View, axis: int, batch: Sequence[int]
-) -> Value:
-    """Put the dimensions of the places where the result has them."""
-    offsets = numbers(made, "offset_dims", ())
+    (axis,) = starts
+    if any(
+        n != m
+        for d, (n, m) in enumerate(zip(sizes, dims, strict=True))
+        if d not in (*starts, *batch)
+    ):
+        raise CannotLowerError("parts of slices")
+    lines = form.shape(places).dims
+    vector = number(made, "index_vector_dim")
+    kept = [d for d in range(len(lines)) if d != vector]
+    free = [d for d in kept if d not in own]
+    rest = [d for d in range(len(dims)) if d not in (*batch, axis)]
+    moved = form.transpose(source, [*batch, axis, *rest])
+    if isinstance(places, np.ndarray) and not batch:
+        flat = np.clip(places.reshape(-1), 0, dims[axis] - 1)
+        found = form.take(moved, 0, [int(each) for each in flat])
+    else:
+        order = [*own, *free, *([vector] if vector < len(lines) else [])]
+        many = math.prod(lines[d] for d in free)
+        turned = form.transpose(places, order)
+        kind = form.shape(places).element_type
+        flat_places = form.reshape(turned, Shape(kind, [*(lines[d] for d in own), many]))
+        inside = clamped(form, flat_places, dims[axis] - 1)
+        found = at_places(form, moved, inside, len(batch))
     collapsed = axis in numbers(made, "collapsed_slice_dims", ())
-    rest = [d for d in range(len(found.dims)) if d != axis]
-    kind = made.array.element_type
-    turned = form.transpose(found, [axis, *rest])
-    kept = [found.dims[d] for d in rest]
+    within = [dims[d] for d in rest]
     if not collapsed:
-        kept.insert(axis, 1)
-    seen = form.reshape(turned, Shape(kind, [*batch, *kept]))
-    places = [d for d in range(made.array.rank) if d not in offsets]
-    order = [*places, *offsets]
-    return form.transpose(seen, sorted(range(len(order)), key=lambda n: order[n]))
+        within.insert(sum(d < axis for d in rest), 1)
+    seen = form.reshape(
+        found,
+        Shape(made.array.element_type, [*(lines[d] for d in (*own, *free)), *within]),
+    )
+    offsets = numbers(made, "offset_dims", ())
+    batch_places = [d for d in range(made.array.rank) if d not in offsets]
+    where = dict(zip(kept, batch_places, strict=True))
+    target = [*(where[d] for d in (*own, *free)), *offsets]
+    return form.transpose(seen, sorted(range(len(target)), key=lambda n: target[n]))
+
+
+def _bitcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """The same bytes in another shape: seen in the order of memory, and from there put back.
+
+    How the operand lies is what the text says of it, not how the form lets it lie.
+    """
+    (value,), (before,), after = operands, at.operand_shapes, made.array
+    assert isinstance(before, Shape)
+    if before.element_type != after.element_type:
+        raise CannotLowerError("the bits of one type taken as another")
+    if before.layout.tiles or after.layout.tiles:
+        raise CannotLowerError("a bitcast between tiles")
+    form = at.form
+    memory = form.transpose(value, tuple(reversed(before.layout.minor_to_major)))
+    back = tuple(reversed(after.layout.minor_to_major))
+    seen = form.reshape(memory, Shape(after.element_type, [after.dims[a] for a in back]))
+    return form.transpose(seen, sorted(range(len(back)), key=lambda axis: back[axis]))
 
 
 PLACES: dict[str, Row] = {
