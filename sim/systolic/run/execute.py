@@ -6,7 +6,7 @@ a program, which needs no compiler, are in `systolic.run.program`. Nothing is pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -26,6 +26,7 @@ from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
 from systolic.run.accuracy import Judge, judge_of
 from systolic.run.metrics import CompiledWork, metrics
+from systolic.run.models import model_inputs, model_run
 from systolic.run.operations import (
     array_totals,
     operation_records,
@@ -67,7 +68,7 @@ UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_fr
 def run(
     work: Work,
     chip: ChipLike | None = None,
-    inputs: Arrays | None = None,
+    inputs: Arrays | Sequence[Array] | None = None,
     *,
     options: Options | None = None,
     engine: EngineKind | None = None,
@@ -83,11 +84,13 @@ def run(
     Args:
         work: a graph (`systolic.workload.GraphBuilder` makes one), a run file or a program file by
             its path, or what `systolic.config.load_run` and `systolic.isa.load_module` made of
-            such a file. A path that ends in .toml is a run file's, any other path a program's. If
-            a run file has sweeps, the run that they vary is done.
+            such a file. A path that ends in .toml is a run file's, that of a model (HLO text) a
+            model's, any other path a program's. If a run file has sweeps, the run that they vary is
+            done.
         chip: a chip, the name of a shipped one, or the path of a chip file. A run file names its
             own chip, and a program may; a chip given here takes its place.
-        inputs: an array for each input, by name, in logical order and in the type of the tensor.
+        inputs: an array for each input, by name, in logical order and in the type of the tensor;
+            of a model also a list in the order of the file.
             None: a run file's own data are taken; a graph or a program is run for times only.
         options: compile settings, in place of a run file's [compile]. A program has no use for
             them.
@@ -108,9 +111,15 @@ def run(
 
     """
     how = Settings(engine or "event", values, kinds, grid, progress, check)
+    if isinstance(work, str | Path) and is_model(Path(work)):
+        named = None if chip is None or isinstance(chip, Chip) else str(chip)
+        work = model_run(Path(work), named) if chip else load_run(work)
+        inputs = None if inputs is None else model_inputs(work, inputs)
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise SystolicError("run: needs inputs by name; only a model takes them as a list")
     if isinstance(work, str | Path):
         path = Path(work)
-        if path.suffix.lower() != ".toml" and not is_model(path):
+        if path.suffix.lower() != ".toml":
             return _run_program_file(path, chip, inputs, how, name)
         work = load_run(path)
     if isinstance(work, RunConfig):

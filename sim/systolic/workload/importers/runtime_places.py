@@ -1,7 +1,8 @@
 """Elements at places that are known only when running, made of comparisons and selects.
 
-Of all elements along an axis the one whose number is the place is kept, all others become 0, and the
-sum is the element. Values stay as they are (but -0.0 becomes +0.0), and cycles depend on no value.
+Of all elements along an axis the one whose number is the place is kept, all others become 0, and
+the sum is the element. Values stay as they are (but -0.0 becomes +0.0), and cycles depend on no
+value.
 The work is that of all elements of the axis for each place.
 """
 
