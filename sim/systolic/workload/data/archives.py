@@ -107,5 +107,10 @@ def _read_model(path: Path, name: str, dims: tuple[int, ...]) -> npt.NDArray[Any
     return read_constant(path, name, dims)
 
 
-READERS = {".npz": read_npz, ".safetensors": read_safetensors, ".hlo": _read_model}
+READERS = {
+    ".npz": read_npz,
+    ".safetensors": read_safetensors,
+    ".hlo": _read_model,
+    ".mlir": _read_model,
+}
 """The reader of each kind of file that holds arrays by name; a model holds its constants."""

@@ -17,6 +17,7 @@ from systolic.workload.importers.errors import ImportFileError
 from systolic.workload.importers.graph import Imported, as_graph
 from systolic.workload.importers.hlo.interpret import lower_module, refuse_not_done
 from systolic.workload.importers.hlo.read import read_module
+from systolic.workload.importers.stablehlo import as_hlo
 
 LIMIT_BYTES = 2 << 30
 
@@ -30,8 +31,16 @@ class Format:
 
 
 def _hlo(data: bytes) -> Imported:
+    return read_hlo(_text(data))
+
+
+def _stablehlo(data: bytes) -> Imported:
+    return read_hlo(as_hlo(_text(data)))
+
+
+def _text(data: bytes) -> str:
     try:
-        return read_hlo(data.decode("utf-8"))
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ImportFileError(f"line {line}: is not UTF-8 text") from None
@@ -48,6 +57,7 @@ def read_hlo(text: str) -> Imported:
 FORMATS: Mapping[str, Format] = {
     ".hlo": Format(b"HloModule", _hlo),
     ".txt": Format(b"HloModule", _hlo),
+    ".mlir": Format(b"", _stablehlo),
 }
 """By the ending of the file's name; a file of several kinds is told by its first bytes."""
 
