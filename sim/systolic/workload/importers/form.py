@@ -90,8 +90,8 @@ class Form:
     def renamed(self, tensor: str, name: str, shape: Shape) -> str:
         """Give a tensor that nothing takes another name, and the layout of `shape`."""
         at = next(n for n, node in enumerate(self.nodes) if node.output == tensor)
-        self.nodes[at] = replace(self.nodes[at], output=self._free(name))
         del self.shapes[tensor], self._maker[tensor]
+        self.nodes[at] = replace(self.nodes[at], output=self._free(name))
         self.shapes[self.nodes[at].output] = shape
         self.replaced(self.nodes[at])
         return self.nodes[at].output

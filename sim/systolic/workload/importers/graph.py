@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from systolic.arrays import Array
 from systolic.layout import Shape
 from systolic.workload.graph import Graph, make_graph, named_operation
+from systolic.workload.importers.fold import folded
 from systolic.workload.importers.form import Form, Node, Value
 from systolic.workload.importers.recognise import recognised
 from systolic.workload.tensor import Home, Tensor
@@ -40,6 +41,7 @@ def as_graph(
     """
     outputs = _results(form, results, shapes)
     form.nodes[:] = _needed(form, outputs)
+    folded(form, outputs)
     recognised(form, outputs)
     nodes = _needed(form, outputs)
     used = {name for node in nodes for name in (*node.inputs, node.output)}
