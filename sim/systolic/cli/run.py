@@ -42,6 +42,7 @@ class Reporting:
     plots: bool
     jobs: int | None
     compare: Path | None = None
+    partial: bool = False
 
     def folder(self, name: str) -> Path:
         """Return the folder for the results of a run of that name."""
@@ -82,6 +83,9 @@ def run_command(
             "--compare", metavar="FILE.npz", help="Say which operation first differs from these."
         ),
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Do on the host what the chip cannot do, and say it.")
+    ] = False,
     again: Annotated[
         Path | None,
         typer.Option("--again", metavar="SUMMARY", help="Do the run of a summary.json again."),
@@ -100,7 +104,7 @@ def run_command(
         home=home,
         seed=seed,
     )
-    report = Reporting(out, as_json, not no_plots, jobs, compare)
+    report = Reporting(out, as_json, not no_plots, jobs, compare, partial)
     if again is not None:
         _run_again(again, config, options, report)
     elif config is None:
@@ -145,9 +149,13 @@ def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
         sweep_and_report(loaded, folder, how)
         return
     refuse_jobs(path, report.jobs)
-    run_and_report(
-        loaded, folder, as_json=report.as_json, plots=exact and report.plots, values=exact
-    )
+    plots = exact and report.plots
+    if report.partial:
+        from systolic.cli.run_partial import partial_and_report
+
+        partial_and_report(loaded, folder, as_json=report.as_json, plots=plots, values=exact)
+    else:
+        run_and_report(loaded, folder, as_json=report.as_json, plots=plots, values=exact)
     if report.compare is not None:
         from systolic.run.compared import compared
 
