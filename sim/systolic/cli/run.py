@@ -135,10 +135,12 @@ def _run_program(path: Path, options: WorkOptions, report: Reporting) -> None:
 
 def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
     """Run a run file or its sweep, into a folder of its name."""
-    from systolic.cli.run_file import run_and_report
+    from systolic.cli.run_file import ProgressBar, run_and_report
     from systolic.config import load_run
 
-    loaded = load_run(path, run_file_overrides(path, options))
+    with ProgressBar(path.stem) as progress:
+        progress.at("reading")
+        loaded = load_run(path, run_file_overrides(path, options))
     folder, exact = report.folder(loaded.name), options.values
     if loaded.sweep:
         from systolic.cli.run_sweep import SweepOptions, sweep_and_report

@@ -22,7 +22,7 @@ from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
 from systolic.isa import Program, require_clean
 from systolic.machine import Image
-from systolic.progress import Progress
+from systolic.progress import Progress, at
 from systolic.report.summary.summarize import summarize
 from systolic.run.accuracy import Judge, judge_of
 from systolic.run.metrics import CompiledWork, metrics
@@ -263,12 +263,16 @@ def _chip_path(chip: str | Path) -> Path:
 def _run_stages(work: _PreparedRun, how: Settings) -> Result:
     """Compile, lint, simulate, compare and summarise."""
     chip = work.chip
+    at(how.progress, "compiling")
     compiled = compile_graph(work.name, work.graph, chip, work.options)
+    at(how.progress, "checking")
     if how.check:
         require_clean(compiled.program, chip, initial_accesses(compiled))
     inputs = work.load() if how.values else {}
     images = graph_images(compiled, inputs) if how.values else []
+    at(how.progress, "simulating")
     outcome = how.simulate(chip, compiled.program, images)
+    at(how.progress, "comparing")
     outputs = graph_results(compiled, outcome.memory) if how.values else {}
     verdict = graph_verdict(compiled, chip, inputs, outputs) if how.values else UNCHECKED
     summary = _summary(work, compiled, how, outcome.trace, verdict) | work.origin
