@@ -19,8 +19,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.errors import WorkloadError
 from systolic.layout import Layout, Shape
 from systolic.layout.element_types import element_type_of
+
+MOST_PLACES = 1 << 24
+"""The most places along an axis that are taken one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +370,8 @@ class Form:
         """Put elements between those along an axis: one is put behind them, and taken for each."""
         size = value.dims[axis]
         one = [(0, int(d == axis), 0) for d in range(len(value.dims))]
+        if size * (between + 1) > MOST_PLACES:
+            raise WorkloadError(f"{size:,} elements, {between} apart, are too many")
         places = [
             n // (between + 1) if n % (between + 1) == 0 else size
             for n in range((size - 1) * (between + 1) + 1)
@@ -376,6 +382,8 @@ class Form:
         """Take places along an axis; along one over which a value is spread, all are the same."""
         view = self.view(value)
         dims = (*view.dims[:axis], len(places), *view.dims[axis + 1 :])
+        if len(places) > MOST_PLACES:
+            raise WorkloadError(f"{len(places):,} places at once, more than {MOST_PLACES:,}")
         along = view.axes[axis]
         if along is None:
             return View(view.tensor, dims, view.axes)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.importers.errors import ImportFileError, fail_at, line_and_column
 from systolic.workload.importers.form import Form, Value
@@ -151,6 +152,10 @@ class _Interpreter:
         try:
             return self._made(made, operands)
         except AttributeFaultError as error:
+            fail_at(self._module.text, made.offset, str(error))
+        except ImportFileError:
+            raise
+        except WorkloadError as error:
             fail_at(self._module.text, made.offset, str(error))
         except CannotLowerError as error:
             self._not_done.append(NotDone(made.opcode, made.offset, str(error)))

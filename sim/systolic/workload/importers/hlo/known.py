@@ -14,10 +14,18 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.hlo.attributes import number, numbers, paddings, slices, text_of
+from systolic.workload.importers.hlo.attributes import (
+    fault,
+    number,
+    numbers,
+    paddings,
+    slices,
+    text_of,
+)
 from systolic.workload.importers.hlo.module import Instruction
 from systolic.workload.operations.cast import to_type
 
+MOST_ELEMENTS = 1 << 27
 Known: TypeAlias = Callable[[Instruction, Sequence[Array]], Array]
 
 
@@ -26,6 +34,11 @@ def known_value(made: Instruction, operands: Sequence[Array]) -> Array | None:
     row = KNOWN.get(made.opcode)
     if row is None or not isinstance(made.shape, Shape):
         return None
+    if made.array.num_elements() > MOST_ELEMENTS and made.opcode not in ("broadcast", "iota"):
+        fault(
+            f"{made.array} follows from constants, and has more elements than the "
+            f"{MOST_ELEMENTS:,} that are calculated when importing"
+        )
     with np.errstate(all="ignore"):
         return row(made, operands)
 
