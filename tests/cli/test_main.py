@@ -10,7 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -393,35 +393,60 @@ class TestProcess:
 class TestProgress:
     """The progress bar: on a terminal only, after a second, on stderr."""
 
-    def bar(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, waited: float) -> list[str]:
+    def bar(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, late: bool) -> list[str]:
+        """Return what a bar shows; late: its timer ends between the first step and the second."""
         shown: list[str] = []
+        waiting: list[Callable[[], None]] = []
 
         class Bar:
             task_ids = (0,)
 
-            def update(self, _: int, completed: int, total: int) -> None:
-                shown.append(f"{completed}/{total}")
+            def update(self, _: int, **what: object) -> None:
+                shown.append("/".join(map(str, what.values())))
 
             def stop(self) -> None:
                 shown.append("stop")
 
-        monkeypatch.setattr("systolic.cli.run_file._start_bar", lambda _: Bar())
+        class Timer:
+            daemon = False
+
+            def __init__(self, _: float, begin: Callable[[], None]) -> None:
+                self.begin = begin
+
+            def start(self) -> None:
+                waiting.append(self.begin)
+
+            def cancel(self) -> None:
+                pass
+
+        def start_bar(text: str) -> Bar:
+            shown.append(text)
+            return Bar()
+
+        monkeypatch.setattr("systolic.cli.run_file._start_bar", start_bar)
+        monkeypatch.setattr("systolic.cli.run_file.threading.Timer", Timer)
         monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
-        start = time.monotonic()
         with ProgressBar("x") as progress:
+            progress.at("compiling")
             progress(1, 9)
-            monkeypatch.setattr("time.monotonic", lambda: start + waited)
+            if late:
+                for begin in waiting:
+                    begin()
             progress(2, 9)
+            progress.at("comparing")
+        for begin in waiting:  # too late: the run is over
+            begin()
         return shown
 
-    def test_after_a_second(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.bar(monkeypatch, terminal=True, waited=2) == ["2/9", "stop"]
+    def test_after_a_second_it_says_what_a_run_is_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shown = self.bar(monkeypatch, terminal=True, late=True)
+        assert shown[:4] == ["x, compiling", "2/9", "x, comparing/None", "stop"]
 
     def test_not_before(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.bar(monkeypatch, terminal=True, waited=0.5) == []
+        assert self.bar(monkeypatch, terminal=True, late=False) == []
 
     def test_not_into_a_file(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.bar(monkeypatch, terminal=False, waited=2) == []
+        assert self.bar(monkeypatch, terminal=False, late=True) == []
 
 
 # -- the program itself ---------------------------------------------------------------------------

@@ -63,7 +63,7 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="NAME=FILE.npy",
-        help="An input of a program, or a folder that holds them as NAME.npy.",
+        help="An input, or a folder that holds inputs as NAME.npy.",
     ),
 ]
 NoCheck = Annotated[
@@ -92,6 +92,15 @@ ImageRange = Annotated[
 ]
 
 
+HomeOption = Annotated[
+    str | None,
+    typer.Option("--home", help="Memory in which tensors live: dram or state_buffer."),
+]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of what is drawn at random.")
+]
+
+
 @dataclass(frozen=True, slots=True)
 class WorkOptions:
     """The options that say how a run file or a program is run; None: the option was not given.
@@ -107,6 +116,8 @@ class WorkOptions:
     values: bool = True
     layers: str | None = None
     images: str | None = None
+    home: str | None = None
+    seed: int | None = None
 
 
 @contextmanager
@@ -137,6 +148,8 @@ def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
         "--input": options.inputs,
         "--layers": options.layers,
         "--images": options.images,
+        "--home": options.home,
+        "--seed": options.seed is not None,
         "--no-check": options.no_check,
         "--values none": not options.values,
     }
@@ -148,8 +161,12 @@ def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
 
 
 def is_program(path: Path) -> bool:
-    """Return whether a file is taken for a program: every file whose name does not end in .toml."""
-    return path.suffix.lower() != ".toml"
+    """Return whether a file is taken for a program: every file but run files (.toml) and models."""
+    if path.suffix.lower() == ".toml":
+        return False
+    from systolic.workload.importers.models import is_model
+
+    return not is_model(path)
 
 
 def refuse_jobs(config: Path, jobs: int | None) -> None:
@@ -179,9 +196,8 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
     """Return the overrides of a run file's values that the options mean."""
     from systolic.config import Override
 
-    for option, given in (("--input", options.inputs), ("--no-check", options.no_check)):
-        if given:
-            raise SystolicError(f"{option}: is for programs, and {config} is a run file")
+    if options.no_check:
+        raise SystolicError(f"--no-check: is for programs, and {config} is a run file")
     found = set_values(options.overrides)
     if options.chip is not None:
         text = f"chip={json.dumps(options.chip)}"
@@ -197,6 +213,34 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
             part, option = _part(f"--{key}", given, what), f"--{key}"
             text = f"workload.{key}={part}"
             found.append(Override(("workload", key), part, option, Path(), text))
+    for option, key, value in (("--home", "home", options.home), ("--seed", "seed", options.seed)):
+        if value is not None:
+            text = f"workload.{key}={json.dumps(value)}"
+            found.append(Override(("workload", key), value, option, Path(), text))
+    return found + _input_data(config, options.inputs or (), found)
+
+
+def _input_data(config: Path, given: Sequence[str], others: Sequence[Override]) -> list[Override]:
+    """Return overrides that take inputs from files: NAME=FILE, or a folder of NAME.npy files."""
+    from systolic.config import Override, load_run
+    from systolic.run.folder import npy_name
+
+    found: list[Override] = []
+    for text in given:
+        name, equals, file = text.partition("=")
+        if equals:
+            pairs = [(name, Path(file))]
+        elif Path(text).is_dir():
+            names = load_run(config, others).graph.inputs
+            pairs = [(each, Path(text) / npy_name(each)) for each in names]
+            pairs = [(each, path) for each, path in pairs if path.exists()]
+        else:
+            needed = "NAME=FILE.npy, or a folder of them"
+            raise SystolicError(f'--input: needs {needed}, found "{shortened(text)}"')
+        for each, path in pairs:
+            key, value = ("workload", "tensors", each, "data"), str(path.resolve())
+            text_form = f"workload.tensors.{json.dumps(each)}.data={json.dumps(value)}"
+            found.append(Override(key, value, f"--input {text}", Path(), text_form))
     return found
 
 

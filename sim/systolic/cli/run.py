@@ -17,11 +17,13 @@ from systolic.cli.options import (
     NO_CONFIG,
     ChipName,
     EngineOption,
+    HomeOption,
     ImageRange,
     Inputs,
     LayerRange,
     NoCheck,
     Overrides,
+    SeedOption,
     WorkOptions,
     is_program,
     of_name,
@@ -41,6 +43,8 @@ class Reporting:
     as_json: bool
     plots: bool
     jobs: int | None
+    compare: Path | None = None
+    partial: bool = False
 
     def folder(self, name: str) -> Path:
         """Return the folder for the results of a run of that name."""
@@ -64,6 +68,8 @@ def run_command(
     overrides: Overrides = None,
     layers: LayerRange = None,
     images: ImageRange = None,
+    home: HomeOption = None,
+    seed: SeedOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
     values: Annotated[
@@ -73,6 +79,15 @@ def run_command(
         int | None,
         typer.Option("--jobs", min=1, help="Points of a sweep that run at once (default: 1)."),
     ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare", metavar="FILE.npz", help="Say which operation first differs from these."
+        ),
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Do on the host what the chip cannot do, and say it.")
+    ] = False,
     again: Annotated[
         Path | None,
         typer.Option("--again", metavar="SUMMARY", help="Do the run of a summary.json again."),
@@ -88,8 +103,10 @@ def run_command(
         values=values_wanted(values),
         layers=layers,
         images=images,
+        home=home,
+        seed=seed,
     )
-    report = Reporting(out=out, as_json=as_json, plots=not no_plots, jobs=jobs)
+    report = Reporting(out, as_json, not no_plots, jobs, compare, partial)
     if again is not None:
         _run_again(again, config, options, report)
     elif config is None:
@@ -129,10 +146,12 @@ def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
         system = system_of(path, options)
         run_system_and_report(system, report.folder(system.name), as_json=report.as_json)
         return
-    from systolic.cli.run_file import run_and_report
+    from systolic.cli.run_file import ProgressBar, run_and_report
     from systolic.config import load_run
 
-    loaded = load_run(path, run_file_overrides(path, options))
+    with ProgressBar(path.stem) as progress:
+        progress.at("reading")
+        loaded = load_run(path, run_file_overrides(path, options))
     folder, exact = report.folder(loaded.name), options.values
     if loaded.sweep:
         from systolic.cli.run_sweep import SweepOptions, sweep_and_report
@@ -143,6 +162,14 @@ def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
         sweep_and_report(loaded, folder, how)
         return
     refuse_jobs(path, report.jobs)
-    run_and_report(
-        loaded, folder, as_json=report.as_json, plots=exact and report.plots, values=exact
-    )
+    plots = exact and report.plots
+    if report.partial:
+        from systolic.cli.run_partial import partial_and_report
+
+        partial_and_report(loaded, folder, as_json=report.as_json, plots=plots, values=exact)
+    else:
+        run_and_report(loaded, folder, as_json=report.as_json, plots=plots, values=exact)
+    if report.compare is not None:
+        from systolic.run.compared import compared
+
+        typer.echo(f"  {compared(loaded, report.compare)}", err=report.as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -196,27 +196,50 @@ def say_where(screen: Console, out: Path) -> None:
 
 
 class ProgressBar:
-    """A progress bar on stderr: on a terminal only, and only if the run takes over a second."""
+    """A progress bar on stderr, with the stage: on a terminal only, and if it takes over a second.
+
+    A timer begins the bar, since a stage may take long before anything of it is done.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._started = time.monotonic()
+        self._stage = ""
         self._bar: Bar | None = None
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._begin)
+        self._timer.daemon = True
+        self._lock = threading.Lock()
+        self._is_over = False
 
     def __enter__(self) -> ProgressBar:
+        if sys.stderr.isatty():
+            self._timer.start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._is_over = True
+            if self._bar:
+                self._bar.stop()
+
+    def at(self, stage: str) -> None:
+        """Show the stage that begins."""
+        self._stage = stage
         if self._bar:
-            self._bar.stop()
+            self._bar.update(self._bar.task_ids[0], description=self._text(), total=None)
 
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` instructions (or points) are done."""
-        if self._bar is None:
-            if time.monotonic() - self._started < PATIENCE_SECONDS or not sys.stderr.isatty():
-                return
-            self._bar = _start_bar(self._name)
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+
+    def _begin(self) -> None:
+        with self._lock:
+            if not self._is_over:
+                self._bar = _start_bar(self._text())
+
+    def _text(self) -> str:
+        return f"{self._name}, {self._stage}" if self._stage else self._name
 
 
 def _start_bar(name: str) -> Bar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from systolic.hw.spec import Chip
@@ -19,6 +20,20 @@ def to_toml(chip: Chip) -> str:
     return "\n".join(lines) + "\n"
 
 
+def run_file_text(tables: dict[str, Any]) -> str:
+    """Return the tables of a run file as text: a line for each tensor, a table for each step."""
+    workload = dict(tables["workload"])
+    tensors, ops = workload.pop("tensors", {}), workload.pop("ops", [])
+    lines = [f"{key} = {toml_text(v)}" for key, v in tables.items() if key != "workload"]
+    lines += ["", "[workload]", *(f"{toml_key(k)} = {toml_text(v)}" for k, v in workload.items())]
+    lines += ["", "[workload.tensors]"]
+    lines += [f"{toml_key(name)} = {toml_text(table)}" for name, table in tensors.items()]
+    for op in ops:
+        lines += ["", "[[workload.ops]]"]
+        lines += [f"{toml_key(key)} = {toml_text(value)}" for key, value in op.items()]
+    return "\n".join(lines) + "\n"
+
+
 def toml_key(key: str) -> str:
     """Return a key as TOML writes it: quoted if it is not a bare word."""
     plain = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
@@ -31,5 +46,7 @@ def toml_text(value: Any) -> str:
         return "{ " + ", ".join(f"{toml_key(k)} = {toml_text(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
         return f"[{', '.join(map(toml_text, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     # JSON and TOML write text, integers, true and false alike, except one control character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -42,13 +42,36 @@ ReadSource = Callable[[WorkloadTable, Blame], DataSource]
 
 def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
     """Return the graph that a table [workload] describes; ConfigError names the key."""
-    if table.ops or table.tensors:
+    if table.ops or (table.tensors and table.op is None):
         _refuse_keys(table, ("op", *sorted(WORKLOAD_KEYS), "out"), blame)
         return _graph(table, blame)
     if table.op is None:
         what = f"one of {', '.join(OPERATIONS)}"
         raise blame.line("workload", "op", f"is missing; needs {what}")
     return _lone(table, table.op, blame)
+
+
+def with_operands(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return a run file's tables, [workload.tensors.NAME] of a lone operation with their shapes.
+
+    Such a table says where the elements of an operand come from; its shape is a key of [workload].
+    """
+    workload = tables.get("workload")
+    if not isinstance(workload, dict) or workload.get("op") not in OPERATIONS:
+        return tables
+    entries = workload.get("tensors")
+    if not isinstance(entries, dict):
+        return tables
+    row = OPERATIONS[workload["op"]]
+    keys = dict(zip((each.name for each in row.operands), operand_keys(row), strict=True))
+    shapes = {name: workload.get(key) for name, key in keys.items()}
+    filled = {
+        name: {**(given if isinstance(given, dict) else {"shape": given}), **entry}
+        if isinstance(entry, dict) and (given := shapes.get(name)) is not None
+        else entry
+        for name, entry in entries.items()
+    }
+    return {**tables, "workload": {**workload, "tensors": filled}}
 
 
 def _lone(table: WorkloadTable, name: str, blame: Blame) -> Graph:
@@ -170,4 +193,7 @@ def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTabl
     if entry is None:
         return table
     own = {"data": entry.data, "seed": entry.seed, "deviation": entry.deviation}
-    return table.model_copy(update={key: own[key] for key in own if own[key] is not None})
+    update = {key: own[key] for key in own if own[key] is not None}
+    if entry.data not in (None, "random"):  # a file has neither, whatever others are drawn by
+        update = {"seed": entry.seed, "deviation": entry.deviation, **update}
+    return table.model_copy(update=update)

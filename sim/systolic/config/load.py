@@ -18,15 +18,17 @@ from systolic.config.blame import Blame
 from systolic.config.chip_file import chip_of_tables, find_chip, load_chip
 from systolic.config.compile_table import CompileTable, options_of
 from systolic.config.explain import explain
-from systolic.config.graph_tables import input_sources, read_graph
+from systolic.config.graph_tables import input_sources, read_graph, with_operands
+from systolic.config.model_tables import with_model
 from systolic.config.override import Override, apply, origin_of, setter_of
 from systolic.config.run_file import RunFile, SweepTable, WorkloadTable
 from systolic.config.toml_file import read_toml
 from systolic.engine_kind import EngineKind
-from systolic.errors import WorkloadError
+from systolic.errors import ConfigError, WorkloadError
 from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph, Operation, load_data
 from systolic.workload.data.archives import READERS
+from systolic.workload.importers.models import is_model
 from systolic.workload.options import Options
 
 
@@ -130,7 +132,7 @@ def load_overridden(
     path: Path, overrides: tuple[Override, ...], recorded: Recorded | None = None
 ) -> RunConfig:
     """Return the run of a run file with some of its values replaced; ConfigError as `load_run`."""
-    tables = recorded.tables if recorded else read_toml(path, "a run file")
+    tables = recorded.tables if recorded else _tables(path)
     run = _run_file(tables, path, tuple(o for o in overrides if not o.below("chip")))
     for_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
     if recorded and setter_of(("chip",), overrides) is None:
@@ -158,9 +160,21 @@ def load_overridden(
     )
 
 
+def _tables(path: Path) -> dict[str, Any]:
+    """Return the tables of a run file; a model alone is a run file that names it."""
+    if is_model(path):
+        return {"workload": {"model": path.name}}
+    return read_toml(path, "a run file")
+
+
 def _run_file(tables: dict[str, Any], path: Path, overrides: tuple[Override, ...]) -> RunFile:
+    given = apply(tables, overrides)
+    if "chip" not in given and is_model(path):
+        raise ConfigError(f"{path}: is a model, which names no chip; needs one", setting="chip")
     try:
-        return RunFile.model_validate(apply(tables, overrides))
+        return RunFile.model_validate(
+            with_operands(with_model(given, path.parent, Blame(path, overrides)))
+        )
     except ValidationError as error:
         raise explain(error, RunFile, lambda at: origin_of(at, overrides, str(path))) from None
 

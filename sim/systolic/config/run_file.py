@@ -65,6 +65,10 @@ class WorkloadTable(OperandKeys, AttributeKeys):
     """[workload]: one operation and its tensors, or a graph (`tensors` and `ops`), and data."""
 
     op: OperationName | None = Field(default=None, description="operation")
+    model: str | None = Field(
+        default=None,
+        description="a model beside the run, such as net.hlo, whose operations these are",
+    )
     tensors: dict[str, TensorTable] = Field(default={}, description="inputs of a graph, by name")
     ops: tuple[OperationTable, ...] = Field(
         default=(), strict=False, description="operations of a graph"

@@ -6,7 +6,7 @@ a program, which needs no compiler, are in `systolic.run.program`. Nothing is pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,11 +23,12 @@ from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
 from systolic.isa import Program, require_clean
 from systolic.machine import Image
-from systolic.progress import Progress
+from systolic.progress import Progress, at
 from systolic.report.summary.summarize import summarize
 from systolic.run.accuracy import Judge, judge_of
 from systolic.run.judge import judge_on
 from systolic.run.metrics import CompiledWork, metrics
+from systolic.run.models import model_inputs, model_run
 from systolic.run.operations import (
     array_totals,
     operation_records,
@@ -60,6 +61,7 @@ from systolic.run.utilisation import (
 from systolic.run.verdict import graph_verdict
 from systolic.trace.records import Trace
 from systolic.workload import DataSource, Graph
+from systolic.workload.importers.models import is_model
 from systolic.workload.options import Options
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_fr
 def run(
     work: Work,
     chip: ChipLike | None = None,
-    inputs: Arrays | None = None,
+    inputs: Arrays | Sequence[Array] | None = None,
     *,
     options: Options | None = None,
     engine: EngineKind | None = None,
@@ -90,11 +92,13 @@ def run(
     Args:
         work: a graph (`systolic.workload.GraphBuilder` makes one), a run file or a program file by
             its path, or what `systolic.config.load_run` and `systolic.isa.load_module` made of
-            such a file. A path that ends in .toml is a run file's, any other path a program's. If
-            a run file has sweeps, the run that they vary is done.
+            such a file. A path that ends in .toml is a run file's, that of a model (HLO text) a
+            model's, any other path a program's. If a run file has sweeps, the run that they vary is
+            done.
         chip: a chip, the name of a shipped one, or the path of a chip file. A run file names its
             own chip, and a program may; a chip given here takes its place.
-        inputs: an array for each input, by name, in logical order and in the type of the tensor.
+        inputs: an array for each input, by name, in logical order and in the type of the tensor;
+            of a model also a list in the order of the file.
             None: a run file's own data are taken; a graph or a program is run for times only.
         options: compile settings, in place of a run file's [compile]. A program has no use for
             them.
@@ -115,6 +119,12 @@ def run(
 
     """
     how = Settings(engine or "event", values, kinds, grid, progress, check)
+    if isinstance(work, str | Path) and is_model(Path(work)):
+        named = None if chip is None or isinstance(chip, Chip) else str(chip)
+        work = model_run(Path(work), named) if chip else load_run(work)
+        inputs = None if inputs is None else model_inputs(work, inputs)
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise SystolicError("run: needs inputs by name; only a model takes them as a list")
     if isinstance(work, str | Path):
         path = named_work(Path(work))
         if path.suffix.lower() != ".toml":
@@ -261,12 +271,16 @@ def _chip_path(chip: str | Path) -> Path:
 def _run_stages(work: _PreparedRun, how: Settings) -> Result:
     """Compile, lint, simulate, compare and summarise."""
     chip = work.chip
+    at(how.progress, "compiling")
     compiled = compile_graph(work.name, work.graph, chip, work.options, judge=judge_on(chip))
+    at(how.progress, "checking")
     if how.check:
         require_clean(compiled.program, chip, initial_accesses(compiled))
     inputs = work.load() if how.values else {}
     images = graph_images(compiled, inputs) if how.values else []
+    at(how.progress, "simulating")
     outcome = how.simulate(chip, compiled.program, images)
+    at(how.progress, "comparing")
     outputs = graph_results(compiled, outcome.memory) if how.values else {}
     verdict = graph_verdict(compiled, chip, inputs, outputs) if how.values else UNCHECKED
     summary = _summary(work, compiled, how, outcome.trace, verdict) | work.origin

@@ -73,6 +73,16 @@ def make_attributes(kind: str, row: AnyRow, given: Mapping[str, Any]) -> Attribu
     return made
 
 
+def attributes_given(op: Operation) -> dict[str, Any]:
+    """Return the attributes of an operation that are not the defaults, as a run file gives them."""
+    found = {}
+    for each in fields(op.attributes):
+        value = getattr(op.attributes, each.name)
+        if value != each.default:
+            found[each.name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
 def default_shape(row: AnyRow, shapes: Sequence[Shape], attributes: Attributes) -> Shape | None:
     """Return the shape of the result that follows from those of the inputs; None if none does.
 

@@ -101,5 +101,16 @@ def _unreadable(path: Path, what: str, error: Exception) -> WorkloadError:
     return WorkloadError(f"{path}: is not a {what} can read ({reason})")
 
 
-READERS = {".npz": read_npz, ".safetensors": read_safetensors}
-"""The reader of each kind of file that holds arrays by name."""
+def _read_model(path: Path, name: str, dims: tuple[int, ...]) -> npt.NDArray[Any]:
+    from systolic.workload.importers.models import read_constant
+
+    return read_constant(path, name, dims)
+
+
+READERS = {
+    ".npz": read_npz,
+    ".safetensors": read_safetensors,
+    ".hlo": _read_model,
+    ".mlir": _read_model,
+}
+"""The reader of each kind of file that holds arrays by name; a model holds its constants."""

@@ -1,0 +1,99 @@
+"""`systolic import`: a model of another program as a run file with its weights beside it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from systolic.cli.options import ChipName
+from systolic.errors import SystolicError
+
+if TYPE_CHECKING:
+    from systolic.workload.importers.graph import Imported
+
+
+def import_command(
+    model: Annotated[Path | None, typer.Argument(help="Model: HLO text.", metavar="FILE")] = None,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", help="Folder for NAME.toml and NAME.npz."),
+    ] = None,
+    chip: ChipName = None,
+    operations: Annotated[
+        bool, typer.Option("--operations", help="Print which operations of HLO can be done.")
+    ] = False,
+) -> None:
+    """Print which operations a model has; write it as a run file, its weights beside it."""
+    from systolic.workload.importers.models import FORMATS, is_model, read_model
+
+    if operations:
+        for line in _table():
+            typer.echo(line)
+        return
+    if model is None:
+        raise SystolicError("Missing argument 'FILE': needs a model (systolic import --help)")
+    if not is_model(model):
+        known = ", ".join(FORMATS)
+        raise SystolicError(f"{model}: is no model that can be read (known: {known})")
+    imported = read_model(model)
+    for line in _said(imported):
+        typer.echo(line)
+    if out is not None:
+        _write(imported, model.stem, out, chip or "ideal_128x128")
+
+
+def _table() -> list[str]:
+    """Return which opcodes are done, and which are known but not done."""
+    from systolic.workload.importers.hlo.inference import RULES
+    from systolic.workload.importers.hlo.interpret import CONTROL
+    from systolic.workload.importers.hlo.table import ROWS
+
+    done = {*ROWS, *CONTROL, "parameter", "constant", "iota"}
+    lines = []
+    for title, names in (("done", done), ("not done", {*RULES, "sort", "scatter", "rng"} - done)):
+        text = textwrap.fill(", ".join(sorted(names)), 88, break_on_hyphens=False)
+        lines += [f"{title}:", textwrap.indent(text, "  ")]
+    return lines
+
+
+def _said(imported: Imported) -> list[str]:
+    graph = imported.graph
+    counts = Counter(op.kind for op in graph.operations)
+    inputs = ", ".join(f"{name} {shape}" for name, shape in _inputs(imported))
+    outputs = ", ".join(f"{name} {graph.shape(name)}" for name in imported.outputs)
+    size = sum(array.nbytes for array in imported.constants.values())
+    return [
+        f"inputs      {inputs}",
+        f"outputs     {outputs}",
+        f"constants   {len(imported.constants)}, {size:,} bytes",
+        f"operations  {', '.join(f'{count} {kind}' for kind, count in counts.most_common())}",
+    ]
+
+
+def _inputs(imported: Imported) -> list[tuple[str, object]]:
+    return list(zip(imported.inputs, imported.input_shapes, strict=True))
+
+
+def _write(imported: Imported, name: str, folder: Path, chip: str) -> None:
+    """Write the run file and the weights: both, or none."""
+    from functools import partial
+
+    from systolic.config.dump import run_file_text
+    from systolic.config.model_tables import model_workload, save_constants
+    from systolic.writing import Writer, write_all
+
+    weights = f"{name}.npz"
+    workload = model_workload(imported, weights)
+    text = run_file_text({"chip": chip, "workload": workload})
+    files: dict[Path, Writer] = {
+        folder / f"{name}.toml": partial(Path.write_text, data=text, encoding="utf-8")
+    }
+    if imported.constants:
+        files[folder / weights] = partial(save_constants, constants=imported.constants)
+    write_all(files)
+    typer.echo(f"written to {', '.join(map(str, files))}")

@@ -1,0 +1,1 @@
+"""Readers of models that other programs wrote, and the passes that all of them share."""

@@ -1,0 +1,82 @@
+"""A form as a graph: what nothing needs is left out, and results get the layouts of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from systolic.arrays import Array
+from systolic.layout import Shape
+from systolic.workload.graph import Graph, make_graph, named_operation
+from systolic.workload.importers.fold import folded
+from systolic.workload.importers.form import Form, Node, Value
+from systolic.workload.importers.recognise import recognised
+from systolic.workload.tensor import Home, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model as a graph.
+
+    inputs: the tensors that the user gives, in the order of the file, those that nothing takes
+    included. constants: the values of the other inputs of the graph. outputs: the tensor of each
+    result of the file, in its order; known: results that are constants, by their number.
+    """
+
+    graph: Graph
+    inputs: tuple[str, ...]
+    constants: dict[str, Array]
+    outputs: tuple[str, ...]
+    input_shapes: tuple[Shape, ...]
+
+
+def as_graph(
+    form: Form, results: Sequence[Value], shapes: Sequence[Shape], home: Home = "dram"
+) -> Imported:
+    """Return a form as a graph whose results lie as `shapes` say.
+
+    Raises:
+        WorkloadError: there is nothing to do, or shapes do not fit.
+
+    """
+    outputs = _results(form, results, shapes)
+    form.nodes[:] = _needed(form, outputs)
+    folded(form, outputs)
+    recognised(form, outputs)
+    nodes = _needed(form, outputs)
+    used = {name for node in nodes for name in (*node.inputs, node.output)}
+    tensors = {name: Tensor(shape, home) for name, shape in form.shapes.items() if name in used}
+    operations = [
+        replace(
+            named_operation(node.kind, node.inputs, node.output, node.attributes),
+            name=node.output,
+        )
+        for node in nodes
+    ]
+    graph = make_graph(tensors, operations)
+    constants = {name: form.constants[name] for name in graph.inputs if name in form.constants}
+    given = tuple(form.inputs)
+    return Imported(graph, given, constants, tuple(outputs), tuple(form.shapes[n] for n in given))
+
+
+def _results(form: Form, results: Sequence[Value], shapes: Sequence[Shape]) -> list[str]:
+    """Return the tensors of the results, which nothing else takes: output_0, output_1, ..."""
+    taken = {name for node in form.nodes for name in node.inputs}
+    found = list[str]()
+    for number, (value, shape) in enumerate(zip(results, shapes, strict=True)):
+        tensor, name = form.whole(value), f"output_{number}"
+        if form.maker(tensor) is None or tensor in taken or tensor in found:
+            form.begin(name, 0)
+            tensor = form.node("relayout", (tensor,), shape)
+        found.append(form.renamed(tensor, name, shape))
+    return found
+
+
+def _needed(form: Form, outputs: Sequence[str]) -> list[Node]:
+    """Return the nodes on which results depend, in their order."""
+    needed, found = set(outputs), list[Node]()
+    for node in reversed(form.nodes):
+        if node.output in needed:
+            needed.update(node.inputs)
+            found.append(node)
+    return found[::-1]

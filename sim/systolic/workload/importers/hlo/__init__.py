@@ -1,0 +1,1 @@
+"""HLO text: the programs that XLA takes and prints."""

@@ -1,0 +1,281 @@
+"""Rows of HLO opcodes that put elements into other places: shapes, boxes, paddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from systolic.layout import Shape
+from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.hlo.attributes import (
+    number,
+    numbers,
+    paddings,
+    slices,
+)
+from systolic.workload.importers.hlo.context import (
+    CannotLowerError,
+    Context,
+    Row,
+    one_number,
+)
+from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.runtime_places import at_places, clamped
+
+
+def _broadcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    dims, value = numbers(made, "dimensions", ()), operands[0]
+    if list(dims) != sorted(dims):
+        order = sorted(range(len(dims)), key=lambda axis: dims[axis])
+        value = at.form.transpose(value, order)
+        dims = tuple(sorted(dims))
+    return at.form.view(value).spread(made.array.dims, dims)
+
+
+def _reshape(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    return at.form.reshape(operands[0], made.array)
+
+
+def _transpose(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    return at.form.transpose(operands[0], numbers(made, "dimensions", ()), made.array)
+
+
+def _slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    return at.form.box(operands[0], slices(made))
+
+
+def _concatenate(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    (axis,) = numbers(made, "dimensions")
+    inputs = [at.form.whole(each) for each in operands]
+    if len(inputs) == 1:
+        return operands[0]
+    name = at.form.node("concat", inputs, made.array, axis=axis)
+    return View(name, made.array.dims, tuple(range(made.array.rank)))
+
+
+def _pad(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    source, value = operands
+    single, found = one_number(value), paddings(made)
+    if single is None:
+        raise CannotLowerError("a padding whose value is known only when running")
+    return at.form.padded(source, found, single)
+
+
+def _dynamic_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    source, *places = operands
+    sizes = numbers(made, "dynamic_slice_sizes")
+    found: Value = source
+    for axis, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        found = _slid(at.form, found, axis, place, size)
+    return found
+
+
+def _slid(form: Form, value: Value, axis: int, place: Value, size: int) -> Value:
+    """Return `size` elements along an axis, from a place on that may be known only when running."""
+    shape = form.shape(value)
+    whole = shape.dims[axis]
+    if size == whole:
+        return value
+    if isinstance(place, np.ndarray):
+        start = min(max(int(place), 0), whole - size)
+        cut = [slice(0, n, 1) for n in shape.dims]
+        cut[axis] = slice(start, start + size, 1)
+        return value[tuple(cut)] if isinstance(value, np.ndarray) else form.box(value, cut)
+    first = clamped(form, place, whole - size)
+    line = np.arange(size, dtype=np.int32)
+    places = form.binary("add", first.spread((size,), ()), line, Shape("s32", (size,)))
+    order = [axis, *(d for d in range(shape.rank) if d != axis)]
+    found = at_places(form, form.transpose(value, order), places, 0)
+    return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
+
+
+def _dynamic_update_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Put a box into a tensor at a known place: what is around it, and the box, side by side."""
+    source, update, *places = operands
+    dims, sizes = at.form.shape(source).dims, at.form.shape(update).dims
+    if not all(isinstance(place, np.ndarray) for place in places):
+        return _written(at.form, source, update, places, made.array)
+    starts = _clamped(places, dims, sizes)
+    return _placed(at.form, source, update, starts, sizes, made.array)
+
+
+def _written(
+    form: Form, source: Value, update: Value, places: Sequence[Value], out: Shape
+) -> Value:
+    """Put a box at a place that is known only when running: each element is selected.
+
+    Along an axis element j of the result is element j - start of the box, if there is such a one.
+    """
+    moved: Value = update
+    inside: Value = np.broadcast_to(np.array(True), out.dims)
+    for axis, place in enumerate(places):
+        size, whole = form.shape(update).dims[axis], out.dims[axis]
+        if size == whole:
+            continue
+        first = clamped(form, place, whole - size)
+        line = Shape("s32", (whole,))
+        count = np.arange(whole, dtype=np.int32)
+        apart = form.binary("subtract", count, first.spread((whole,), ()), line)
+        truth = Shape("pred", (whole,))
+        end = np.broadcast_to(np.array(size, np.int32), (whole,))
+        zero = np.broadcast_to(np.array(0, np.int32), (whole,))
+        within = form.binary(
+            "and",
+            form.binary("greater_equal", apart, zero, truth),
+            form.binary("less", apart, end, truth),
+            truth,
+        )
+        shape = form.shape(moved)
+        order = [axis, *(d for d in range(shape.rank) if d != axis)]
+        taken = at_places(form, form.transpose(moved, order), clamped(form, apart, size - 1), 0)
+        moved = form.transpose(taken, sorted(range(len(order)), key=lambda n: order[n]))
+        spread = within.spread(out.dims, (axis,))
+        inside = (
+            spread
+            if isinstance(inside, np.ndarray)
+            else form.binary("and", inside, spread, Shape("pred", out.dims))
+        )
+    return form.select(inside, moved, source, out)
+
+
+def _placed(
+    form: Form,
+    source: Value,
+    update: Value,
+    starts: Sequence[int],
+    sizes: Sequence[int],
+    out: Shape,
+) -> Value:
+    """Join what lies before the box, the box, and what lies behind it, along one axis at a time."""
+    axes = [axis for axis, size in enumerate(sizes) if size != out.dims[axis]]
+    if not axes:
+        return update
+    axis, start = axes[0], starts[axes[0]]
+    stop = start + sizes[axis]
+    middle_dims = [*out.dims[:axis], sizes[axis], *out.dims[axis + 1 :]]
+    middle = update
+    if len(axes) > 1:
+        inner = Shape(out.element_type, middle_dims)
+        cut = _part(form, source, out, axis, start, stop)
+        middle = _placed(form, cut, update, starts, sizes, inner)
+    parts = [
+        _part(form, source, out, axis, 0, start),
+        middle,
+        _part(form, source, out, axis, stop, out.dims[axis]),
+    ]
+    inputs = [form.whole(part) for part in parts if part is not None]
+    name = form.node("concat", inputs, out, axis=axis)
+    return View(name, out.dims, tuple(range(out.rank)))
+
+
+def _part(form: Form, source: Value, out: Shape, axis: int, start: int, stop: int) -> Value:
+    """Return what a tensor has between two places of an axis; None if that is nothing."""
+    if start == stop:
+        return None
+    found = [slice(0, size, 1) for size in out.dims]
+    found[axis] = slice(start, stop, 1)
+    if isinstance(source, np.ndarray):
+        return source[tuple(found)]
+    return form.box(source, found)
+
+
+def _clamped(places: Sequence[Value], dims: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Return known places, moved inside as XLA does."""
+    return [
+        min(max(int(place), 0), whole - size)  # type: ignore[arg-type]
+        for place, whole, size in zip(places, dims, sizes, strict=True)
+    ]
+
+
+def _reverse(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    found: Value = operands[0]
+    for axis in numbers(made, "dimensions"):
+        found = at.form.take(found, axis, range(made.array.dims[axis] - 1, -1, -1))
+    return found
+
+
+def _gather(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Take places along one dimension, as `x[places]`, `take` or `take_along_axis` do.
+
+    Each place says where a slice begins, which is whole along all other dimensions. Dimensions of a
+    batch are in front of both operands.
+    """
+    source, places = operands
+    form, dims = at.form, at.form.shape(source).dims
+    sizes, starts = numbers(made, "slice_sizes"), numbers(made, "start_index_map")
+    batch = numbers(made, "operand_batching_dims", ())
+    own = numbers(made, "start_indices_batching_dims", ())
+    if len(starts) != 1 or sizes[starts[0]] != 1 or batch != tuple(range(len(batch))):
+        raise CannotLowerError("places along more than one dimension at once")
+    (axis,) = starts
+    if any(
+        n != m
+        for d, (n, m) in enumerate(zip(sizes, dims, strict=True))
+        if d not in (*starts, *batch)
+    ):
+        raise CannotLowerError("parts of slices")
+    lines = form.shape(places).dims
+    vector = number(made, "index_vector_dim")
+    kept = [d for d in range(len(lines)) if d != vector]
+    free = [d for d in kept if d not in own]
+    rest = [d for d in range(len(dims)) if d not in (*batch, axis)]
+    moved = form.transpose(source, [*batch, axis, *rest])
+    if isinstance(places, np.ndarray) and not batch:
+        flat = np.clip(places.reshape(-1), 0, dims[axis] - 1)
+        found = form.take(moved, 0, [int(each) for each in flat])
+    else:
+        order = [*own, *free, *([vector] if vector < len(lines) else [])]
+        many = math.prod(lines[d] for d in free)
+        turned = form.transpose(places, order)
+        kind = form.shape(places).element_type
+        flat_places = form.reshape(turned, Shape(kind, [*(lines[d] for d in own), many]))
+        inside = clamped(form, flat_places, dims[axis] - 1)
+        found = at_places(form, moved, inside, len(batch))
+    collapsed = axis in numbers(made, "collapsed_slice_dims", ())
+    within = [dims[d] for d in rest]
+    if not collapsed:
+        within.insert(sum(d < axis for d in rest), 1)
+    seen = form.reshape(
+        found,
+        Shape(made.array.element_type, [*(lines[d] for d in (*own, *free)), *within]),
+    )
+    offsets = numbers(made, "offset_dims", ())
+    batch_places = [d for d in range(made.array.rank) if d not in offsets]
+    where = dict(zip(kept, batch_places, strict=True))
+    target = [*(where[d] for d in (*own, *free)), *offsets]
+    return form.transpose(seen, sorted(range(len(target)), key=lambda n: target[n]))
+
+
+def _bitcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """The same bytes in another shape: seen in the order of memory, and from there put back.
+
+    How the operand lies is what the text says of it, not how the form lets it lie.
+    """
+    (value,), (before,), after = operands, at.operand_shapes, made.array
+    assert isinstance(before, Shape)
+    if before.element_type != after.element_type:
+        raise CannotLowerError("the bits of one type taken as another")
+    if before.layout.tiles or after.layout.tiles:
+        raise CannotLowerError("a bitcast between tiles")
+    form = at.form
+    memory = form.transpose(value, tuple(reversed(before.layout.minor_to_major)))
+    back = tuple(reversed(after.layout.minor_to_major))
+    seen = form.reshape(memory, Shape(after.element_type, [after.dims[a] for a in back]))
+    return form.transpose(seen, sorted(range(len(back)), key=lambda axis: back[axis]))
+
+
+PLACES: dict[str, Row] = {
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "bitcast": _bitcast,
+    "transpose": _transpose,
+    "slice": _slice,
+    "concatenate": _concatenate,
+    "pad": _pad,
+    "reverse": _reverse,
+    "gather": _gather,
+    "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
+}

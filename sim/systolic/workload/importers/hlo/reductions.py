@@ -1,0 +1,227 @@
+"""Rows of `reduce` and `reduce-window`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from systolic.arrays import Array
+from systolic.layout import Shape
+from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.hlo.attributes import (
+    Window,
+    numbers,
+    window,
+)
+from systolic.workload.importers.hlo.context import (
+    CannotLowerError,
+    Context,
+    Row,
+    is_integer,
+    one_number,
+)
+from systolic.workload.importers.hlo.elementwise import pair
+from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction
+from systolic.workload.importers.hlo.products import two
+from systolic.workload.importers.places_of import MOST_PLACES, extreme
+
+
+def _reducer(at: Context, region: Computation) -> str:
+    """Return the reduction that a computation of two values does.
+
+    It is tried on some pairs: what it does to these, not how it is written, says which one it is.
+    """
+    kinds = [each.shape for each in region.parameters]
+    if len(kinds) == 2 and isinstance(kinds[0], Shape) and kinds[0] == kinds[1]:
+        dtype, truths = kinds[0].dtype, kinds[0].element_type == "pred"
+        pairs = [(0, 1), (1, 1), (0, 0)] if truths else [(2, 3), (5, 4), (1, 6)]
+        found = [at.tried(region, [np.array(n, dtype) for n in pair]) for pair in pairs]
+        results = tuple(float(each) for each in found if isinstance(each, np.ndarray))
+        for name, wanted in (OF_TRUTHS if truths else OF_NUMBERS).items():
+            if results == wanted:
+                return name
+    raise CannotLowerError("a reduction by a computation of its own")
+
+
+OF_NUMBERS = {
+    "sum": (5.0, 9.0, 7.0),
+    "product": (6.0, 20.0, 6.0),
+    "max": (3.0, 5.0, 6.0),
+    "min": (2.0, 4.0, 1.0),
+}
+"""What reductions make of the pairs (2, 3), (5, 4), (1, 6)."""
+OF_TRUTHS = {"max": (1.0, 1.0, 0.0), "min": (0.0, 1.0, 0.0)}
+"""What "any" and "all" make of (0, 1), (1, 1), (0, 0)."""
+
+
+NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}
+
+
+def _begins_neutral(reduction: str, begin: Value, shape: Shape) -> bool:
+    single = one_number(begin)
+    if single is None:
+        return False
+    limits = shape.type.integer_range
+    if limits is not None and reduction in ("max", "min"):
+        return single == limits[0 if reduction == "max" else 1]
+    return single == NEUTRAL[reduction]
+
+
+def _reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    if len(operands) == 4:
+        return _place_of_extreme(at, made, operands)
+    if len(operands) != 2:
+        raise CannotLowerError("a reduction of several arrays at once")
+    source, begin = operands
+    out = _single(made.shape)
+    reduction = _reducer(at, at.named(made, "to_apply"))
+    kind = at.form.shape(source).element_type
+    if at.form.shape(source).type.is_narrow and kind != "pred":
+        raise CannotLowerError(f"a reduction of {kind}")
+    axes = numbers(made, "dimensions")
+    if isinstance(source, np.ndarray) and isinstance(begin, np.ndarray):
+        return _known_reduction(reduction, source, begin, axes, out)
+    found: Value = at.form.reduce(reduction, source, axes, out) if axes else source
+    if not _begins_neutral(reduction, begin, at.form.shape(source)):
+        operator = {"sum": "add", "product": "multiply"}.get(reduction, reduction)
+        row = pair(operator)
+        plain = Instruction(made.name, operator, out, (), "", {}, made.offset)
+        found = row(at, plain, [found, begin])
+    return (found,) if isinstance(made.shape, tuple) else found
+
+
+def _place_of_extreme(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """Return an argmax or argmin: a reduction of values together with their numbers."""
+    source, line, _, _ = operands
+    axes, form = numbers(made, "dimensions"), at.form
+    shape = form.shape(source)
+    largest = _keeps_largest(at, at.named(made, "to_apply"), form.shape(line))
+    counted = isinstance(line, np.ndarray) and len(axes) == 1 and _is_counted(line, axes[0])
+    if largest is None or not counted or is_integer(shape) or shape.dims[axes[0]] > MOST_PLACES:
+        raise CannotLowerError("a reduction of several arrays at once that is no argmax or argmin")
+    found, place = extreme(form, source, axes[0], largest=largest)
+    element_type = form.shape(line).element_type
+    return found, place if element_type == "s32" else form.unary(place, "cast", element_type)
+
+
+def _is_counted(line: Array, axis: int) -> bool:
+    """Return whether an array is 0, 1, 2, ... along an axis."""
+    sizes = [-1 if d == axis else 1 for d in range(line.ndim)]
+    return np.array_equal(
+        line, np.broadcast_to(np.arange(line.shape[axis]).reshape(sizes), line.shape)
+    )
+
+
+def _keeps_largest(at: Context, region: Computation, places: Shape) -> bool | None:
+    """Return whether a computation keeps the larger of two values (False: the less), and the first.
+
+    It is tried on some pairs: what it does to these, not how it is written, says which one it is.
+    None: neither.
+    """
+    kinds = [each.shape for each in region.parameters]
+    if not all(isinstance(kind, Shape) for kind in kinds):
+        return None
+    value, place = (kind.dtype for kind in kinds[:2] if isinstance(kind, Shape))
+    nan = float("nan")
+    pairs = [(1, 0, 2, 1), (2, 0, 1, 1), (1, 0, 1, 1), (1, 1, 1, 0), (nan, 0, 1, 1), (1, 0, nan, 1)]
+    found = []
+    for a, i, b, j in pairs:
+        given: list[Value] = [
+            np.array(a, value),
+            np.array(i, place),
+            np.array(b, value),
+            np.array(j, place),
+        ]
+        result = at.tried(region, given)
+        if not isinstance(result, tuple) or not isinstance(result[1], np.ndarray):
+            return None
+        found.append(int(result[1]))
+    return True if found == [1, 0, 0, 0, 0, 1] else False if found == [0, 1, 0, 0, 0, 1] else None
+
+
+def _single(shape: HloShape) -> Shape:
+    found = shape[0] if isinstance(shape, tuple) else shape
+    assert isinstance(found, Shape)
+    return found
+
+
+def _known_reduction(
+    reduction: str, source: Array, begin: Array, axes: tuple[int, ...], out: Shape
+) -> Value:
+    functions: dict[str, np.ufunc] = {
+        "sum": np.add,
+        "product": np.multiply,
+        "max": np.maximum,
+        "min": np.minimum,
+    }
+    wide = source if source.dtype.kind in "iub" else source.astype(np.float64)
+    found = functions[reduction].reduce(wide, axis=axes)
+    whole = functions[reduction](found, begin.astype(found.dtype))
+    return np.asarray(whole, out.dtype)
+
+
+def _window_reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    """See the dimensions over which windows move as the pixels of images, and pool these."""
+    source, begin = operands
+    reduction = _reducer(at, at.named(made, "to_apply"))
+    shape = at.form.shape(source)
+    seen = window(made, shape.rank)
+    if not _begins_neutral(reduction, begin, shape):
+        raise CannotLowerError("windows that begin with another number than the neutral one")
+    if any(each > 1 for each in seen.base_dilation) or min((*seen.low, *seen.high)) < 0:
+        raise CannotLowerError("windows over images with gaps, or with negative padding")
+    moved = _moved(seen)
+    if not moved:
+        return source
+    if len(moved) > 2:
+        raise CannotLowerError(f"windows over {len(moved)} dimensions")
+    return _pooled(at.form, source, seen, reduction, moved, made.array)
+
+
+def _moved(seen: Window) -> list[int]:
+    """Return the dimensions along which windows have more than one element, or step."""
+    each = zip(seen.size, seen.stride, seen.low, seen.high, strict=True)
+    return [axis for axis, what in enumerate(each) if what != (1, 1, 0, 0)]
+
+
+def _pooled(
+    form: Form, source: Value, seen: Window, reduction: str, moved: list[int], out: Shape
+) -> Value:
+    """Pool with one other dimension as images, and all the rest as channels."""
+    shape = form.shape(source)
+    others = [axis for axis in range(shape.rank) if axis not in moved]
+    order = [*others[:1], *moved, *others[1:]]
+    dims, made = _as_images(shape.dims, moved, others), _as_images(out.dims, moved, others)
+    turned = form.transpose(source, order)
+    folded = form.reshape(turned, Shape(shape.element_type, dims))
+    low, high = _along(seen.low, moved, 0), _along(seen.high, moved, 0)
+    stride, dilation = _along(seen.stride, moved, 1), _along(seen.dilation, moved, 1)
+    name = form.node(
+        "pool",
+        (form.whole(folded),),
+        Shape(out.element_type, made),
+        reduction=reduction,
+        window=_along(seen.size, moved, 1),
+        stride=None if stride == (1, 1) else stride,
+        dilation=None if dilation == (1, 1) else dilation,
+        padding=(low[0], high[0], low[1], high[1]) if any((*low, *high)) else None,
+    )
+    back = Shape(out.element_type, [out.dims[axis] for axis in order])
+    found = form.reshape(View(name, made, tuple(range(4))), back)
+    return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
+
+
+def _as_images(dims: Sequence[int], moved: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+    """Return dimensions as [images, height, width, channels]."""
+    images = dims[others[0]] if others else 1
+    channels = math.prod(dims[axis] for axis in others[1:])
+    return (images, *_along(dims, moved, 1), channels)
+
+
+def _along(given: Sequence[int], moved: Sequence[int], other: int) -> tuple[int, int]:
+    return two(tuple(given[axis] for axis in moved), other)
+
+
+REDUCTIONS: dict[str, Row] = {"reduce": _reduced, "reduce-window": _window_reduced}

@@ -1,0 +1,59 @@
+"""Elements at places that are known only when running, made of comparisons and selects.
+
+Of all elements along an axis the one whose number is the place is kept, all others become 0, and
+the sum is the element. Values stay as they are (but -0.0 becomes +0.0), and cycles depend on no
+value.
+The work is that of all elements of the axis for each place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from systolic.layout import Shape
+from systolic.workload.importers.form import Form, Value, View
+
+
+def clamped(form: Form, places: Value, most: int) -> View:
+    """Return places moved inside 0 to `most`, as XLA does, in s32."""
+    shape = form.shape(places)
+    inside = form.view(places)
+    if shape.element_type != "s32":
+        inside = form.unary(inside, "cast", "s32")
+    shape = Shape("s32", shape.dims)
+    for operator, end in (("max", 0), ("min", most)):
+        limit = np.broadcast_to(np.array(end, np.int32), shape.dims)
+        inside = form.binary(operator, inside, limit, shape)
+    return inside
+
+
+def at_places(form: Form, value: Value, places: View, batch: int) -> View:
+    """Return the elements of [batch..., n, rest...] at places [batch..., m].
+
+    batch: how many dimensions both have in common, in front. Places are within 0 and n - 1.
+    """
+    shape, many = form.shape(value), places.dims[-1]
+    front, (size, *rest) = shape.dims[:batch], shape.dims[batch:]
+    dims = (*front, many, size, *rest)
+    outer = tuple(range(batch))
+    line = np.arange(size, dtype=np.int32).reshape(*(1 for _ in (*front, many)), size)
+    wide = (*front, many, size)
+    is_it = form.binary(
+        "equal",
+        places.spread(wide, (*outer, batch)),
+        np.broadcast_to(line, wide),
+        Shape("pred", wide),
+    )
+    elements = form.view(value).spread(dims, (*outer, *range(batch + 1, len(dims))))
+    chosen = is_it.spread(dims, (*outer, batch, batch + 1))
+    kept = _kept(form, chosen, elements, Shape(shape.element_type, dims))
+    out = Shape(shape.element_type, (*front, many, *rest))
+    reduction = "max" if out.element_type == "pred" else "sum"
+    return form.reduce(reduction, kept, [batch + 1], out)
+
+
+def _kept(form: Form, chosen: View, elements: View, out: Shape) -> View:
+    """Return the chosen elements, and 0 where the others are."""
+    if out.element_type == "pred":
+        return form.binary("and", chosen, elements, out)
+    return form.select(chosen, elements, np.broadcast_to(np.zeros((), out.dtype), out.dims), out)

@@ -1,0 +1,106 @@
+"""Is the value right? Modules of jax, as lowered and as optimised by XLA, against jax."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import systolic
+from systolic.workload.importers.graph import Imported
+from systolic.workload.importers.models import read_model
+
+CORPUS = Path(__file__).parent / "corpus"
+VALUES = np.load(CORPUS / "values.npz")
+MODELS = sorted(path.name for path in CORPUS.glob("*.hlo"))
+NOT_DONE: tuple[str, ...] = ()
+"""Modules that read or write at places which are known only when running: each is refused."""
+DONE = [name for name in MODELS if name.split(".")[0] not in NOT_DONE]
+NEAR, NEAR_BF16 = 1e-5, 2.0**-6
+
+
+def run_model(name: str, chip: str) -> tuple[Imported, systolic.Result]:
+    imported, stem = read_model(CORPUS / name), name.split(".")[0]
+    inputs = dict(imported.constants)
+    for number, tensor in enumerate(imported.inputs):
+        if tensor in imported.graph.inputs:
+            dtype = imported.graph.shape(tensor).dtype
+            inputs[tensor] = VALUES[f"{stem}/in{number}"].astype(dtype)
+    return imported, systolic.run(imported.graph, chip, inputs)
+
+
+def check_against_jax(name: str, chip: str) -> None:
+    imported, result = run_model(name, chip)
+    assert result.summary["values"]["equal"]
+    for number, tensor in enumerate(imported.outputs):
+        wanted = VALUES[f"{name.split('.')[0]}/out{number}"].astype(np.float64)
+        found = result.outputs[tensor].astype(np.float64)
+        assert found.shape == wanted.shape
+        limit = NEAR_BF16 if name.startswith("bf16") else NEAR
+        largest = np.abs(wanted).max()
+        if np.issubdtype(VALUES[f"{name.split('.')[0]}/out{number}"].dtype, np.integer):
+            limit = 0.0
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=limit * largest)
+
+
+@pytest.mark.parametrize("name", [name for name in DONE if ".optimised" not in name])
+def test_values_are_those_of_jax(name: str) -> None:
+    check_against_jax(name, "ideal_128x128")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["ideal_128x128", "patent_128x64", "neuroncore_v2"])
+@pytest.mark.parametrize("name", DONE)
+def test_values_are_those_of_jax_on_other_chips(name: str, chip: str) -> None:
+    check_against_jax(name, chip)
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - set(DONE)))
+def test_what_cannot_be_done_is_named_with_its_place(name: str) -> None:
+    text = (CORPUS / name).read_text()
+    with pytest.raises(systolic.errors.SystolicError) as error:
+        read_model(CORPUS / name)
+    found = re.search(
+        r"cannot be done on the chip: ([\w-]+) \(\d+, first at line (\d+)", str(error.value)
+    )
+    assert found is not None
+    assert f" {found[1]}(" in text.splitlines()[int(found[2]) - 1]
+
+
+RECOGNISED = {
+    "attn": ["softmax"],
+    "layer_norm": ["layer_norm"],
+    "layer_norm_var": ["layer_norm"],
+    "rms_norm": ["rms_norm"],
+    "mlp": ["gelu", "softmax"],
+    "swiglu": ["silu"],
+    "attn_finite": ["causal_mask", "softmax"],
+}
+
+
+@pytest.mark.parametrize("form", ["hlo", "optimised.hlo"])
+@pytest.mark.parametrize("name", RECOGNISED)
+def test_pieces_are_recognised(name: str, form: str) -> None:
+    graph = read_model(CORPUS / f"{name}.{form}").graph
+    kinds = [getattr(op.attributes, "function", op.kind) for op in graph.operations]
+    composites = [kind for kind in kinds if kind in {*RECOGNISED[name]}]
+    assert composites == RECOGNISED[name]
+    assert not {"reduce", "exponential", "tanh"} & {*kinds}
+
+
+def test_layouts_of_the_text_are_those_of_the_tensors() -> None:
+    text = (CORPUS / "perm.hlo").read_text()
+    head, body = text.split("\n", 1)
+    tiled = head.replace("f32[2,3,4]{2,1,0}", "f32[2,3,4]{0,1,2:T(2,128)}") + "\n" + body
+    path = CORPUS / "perm.hlo"
+    assert tiled != text
+    from systolic.workload.importers.models import FORMATS
+
+    imported = FORMATS[".hlo"].read(tiled.encode())
+    assert [str(shape) for shape in imported.input_shapes] == ["f32[2,3,4]{0,1,2:T(2,128)}"]
+    result = systolic.run(imported.graph, "ideal_128x128", {"x.1": VALUES["perm/in0"]})
+    for number, tensor in enumerate(imported.outputs):
+        np.testing.assert_array_equal(result.outputs[tensor], VALUES[f"perm/out{number}"])
+    assert path.exists()
