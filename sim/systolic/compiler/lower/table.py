@@ -121,8 +121,6 @@ def _lowered(carried: Carried, chip: Chip, options: Options) -> LayerBuilder:
         if builder.at_home(op.output):
             continue  # it has been moved as its source was unpacked
         builder.begin(op.part_of or op.name)
-        for name in (*op.inputs, op.output):
-            data_type(graph.shape(name).element_type)
         LOWERINGS[op.kind](builder, op)
     makers = {op.output: op.part_of or op.name for op in graph.operations}
     packed = {each.elements: each for each in carried.outputs}

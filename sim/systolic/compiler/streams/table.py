@@ -387,7 +387,8 @@ def _groups(graph: Graph) -> list[list[Operation]]:
                 before = group_of.get(name)
                 if before is None or before[-1].kind not in ELEMENT_WISE or before in [mine]:
                     continue
-                if len(users[name]) == 1 and graph.shape(name).dims == dims:
+                alone = len(users[name]) == 1 and name not in graph.named
+                if alone and graph.shape(name).dims == dims:
                     mine = [*before, *mine]
                     groups = [group for group in groups if group is not before]
         groups.append(mine)
