@@ -24,6 +24,7 @@ from systolic.run.validation.validate import validate
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 NETWORKS = sorted((ROOT / "configs" / "networks").glob("*.toml"))
+BATCHES = (1, 8, 64)
 PRODUCTS = {
     "matmul_1024_onchip": "1024 x 1024 x 1024, operands on the chip",
     "matmul_1024_dram": "the same from DRAM to DRAM",
@@ -93,7 +94,16 @@ def networks() -> str:
             (_network(path.stem) for path in NETWORKS),
         ),
         "![the layers of ResNet-50](../pictures/view_layers.png)",
+        "## Batches",
+        "The first images of `digits_cnn`: "
+        "`systolic run configs/networks/digits_cnn.toml --images 0:64 --values none --no-plots`.",
+        table(("images", "cycles", "images per second"), 2, map(_batch, BATCHES)),
     )
+
+
+def _batch(images: int) -> tuple[str, ...]:
+    found = summary("networks/digits_cnn", f"workload.images=[0, {images}]")
+    return str(images), f"{found['cycles']:,}", f"{round(found['images_per_second']):,}"
 
 
 def _network(name: str) -> tuple[str, ...]:

@@ -189,4 +189,4 @@ def _note(bar: LayerBar) -> str:
     note = f"{bar.op}, {number(bar.cycles)}"
     if bar.bound_cycles:
         note += f", {ratio_text(bar.cycles / bar.bound_cycles)} alone"
-    return f"{note}, array {percent(bar.utilisation, 1)}" if bar.utilisation else note
+    return f"{note}, utilisation {percent(bar.utilisation, 1)}" if bar.utilisation else note

@@ -258,9 +258,9 @@ def _lie_on(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def _list(sheet: Sheet, points: Sequence[RoofPoint], listed: Sequence[int], roof: Roof) -> None:
-    """Write number, name, and share of the array of each point that is listed, at the right."""
+    """Write number, name and utilisation of each point that is listed, at the right."""
     left, top = WIDTH - MARGIN - NOTES, HEAD - 0.2
-    sheet.text(left, top, "share of the array", fontsize=style.SMALL, color=sheet.theme.muted)
+    sheet.text(left, top, "utilisation", fontsize=style.SMALL, color=sheet.theme.muted)
     left_out = len(points) - len(listed)
     if left_out:
         y = top + 0.06 + (len(listed) + 1) * LINE

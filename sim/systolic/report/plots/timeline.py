@@ -161,10 +161,10 @@ class UnitTimes:
     @cached_property
     def spans(self) -> dict[str, tuple[int, int]]:
         """Return the ticks from the first start to the last end of each operation of the run."""
-        layers = self.run.observed.operations
+        layers, trace = self.run.observed.operations or (), self.run.trace
         return spans_of(
-            (layers[each.instruction], each.start, each.done + self.run.trace.periods[each.unit])
-            for each in (self.run.trace.times if layers else ())
+            (layers[each.instruction], each.start, each.done + trace.periods[each.unit])
+            for each in (trace.times if layers else ())
         )
 
     @cached_property
