@@ -135,7 +135,7 @@ def _turning(chip: Chip, products: Sequence[ProductWork]) -> tuple[Fraction, Fra
     known = array.cycles_per_vector
     least = min(array.turn_cycles(dtype) for dtype in known)
     size = min(data_type(dtype).size_bytes for dtype, _ in turned.values())
-    cycles = sum(Fraction(n * least, array.cols) for _, n in turned.values())
+    cycles = sum((Fraction(n * least, array.cols) for _, n in turned.values()), Fraction(0))
     moved = Fraction(chip.dma.engine_count * chip.dma.bytes_per_cycle, chip.period("dma"))
     for unit, engine in copiers(chip, "state_buffer").items():
         _, lane_bytes = word_rates(engine, chip.port_width_bytes)

@@ -313,8 +313,9 @@ def _spread_by_turns(compiled: CompiledGraph, chip: Chip) -> ReaderTurns:
             known = result.tensor in made and sources[0].tensor in made  # inputs: `_as_turned`
             if known and any(result.axes) and result.window is None:
                 axes = (*result.axes[:-2], result.axes[-1], result.axes[-2])
-                turn = partial(_turned_values, compiled, chip, replace(sources[0], axes=axes))
-                turned[result.holder] = result.tensor, turn
+                matrix = replace(sources[0], axes=axes)
+                made_by = partial(_turned_values, compiled, chip, matrix)
+                turned[result.holder] = result.tensor, made_by
             continue
         if node.output and read and layers.matrix(node.output).tensor == read[0].tensor:
             turned[layers.matrix(node.output).holder] = turned[read[0].holder]
