@@ -15,8 +15,8 @@ from itertools import product
 
 from systolic.compiler.cost.copies import latency_cycles, runs_cycles
 from systolic.compiler.places.modes import stretch
-from systolic.compiler.streams.emit import Plan
-from systolic.compiler.streams.tiling import Cut, Move, Shape, tile_count, tiles
+from systolic.compiler.streams.stage import Plan
+from systolic.compiler.streams.tiling import Cut, Move, TileShape, tile_count, tiles
 from systolic.compiler.streams.work import Frame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.formulas.dram import dram_rate
@@ -46,7 +46,7 @@ class Rated:
     ticks: float
 
 
-EngineCost = Callable[[Frame, Cut, Shape], tuple[float, int] | None]
+EngineCost = Callable[[Frame, Cut, TileShape], tuple[float, int] | None]
 """Returns the ticks of an engine for a tile, and how many engines could do all of it; None if a tile
 does not fit."""
 
@@ -254,7 +254,7 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
         return
     first = next(tiles(frame, cut))
     try:
-        shape = Shape(frame, cut, first.counts)
+        shape = TileShape(frame, cut, first.counts)
         loads = [
             (frame.sides[side].dtype, move)
             for part in frame.parts
