@@ -15,7 +15,6 @@ from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.places.modes import stretch
 from systolic.compiler.streams.emit import emit
-from systolic.compiler.streams.stage import Plan, Stage
 from systolic.compiler.streams.plan import (
     ALIKE,
     JUDGED,
@@ -24,6 +23,7 @@ from systolic.compiler.streams.plan import (
     Judge,
     rated_plans,
 )
+from systolic.compiler.streams.stage import Plan, Stage
 from systolic.compiler.streams.table import streams
 from systolic.compiler.streams.tiling import Cut, TileShape, tile_count, tiles
 from systolic.compiler.streams.work import Frame, Stream
@@ -199,7 +199,7 @@ class _Planner:
         return self.judge(waits_for_engines(program, self.chip))
 
     def _together(self, planned: Sequence[Planned]) -> tuple[Draft, ...] | None:
-        """Return the drafts of frames alone, their tensors one after another; None if one fits not."""
+        """Return the drafts of frames alone, tensors one after another; None if one does not fit."""
         bases: dict[str, int] = {}
         at = 0
         for frame in (each.frame for each in planned):

@@ -114,9 +114,9 @@ class _Emitter:
             for key, size in buffer_sizes(shape, block_rows(self._stage.chip)):
                 sizes[key] = max(size, sizes.get(key, 0))
         resident = {input_key(side) for side in self._resident}
-        needed = [
-            (key, [slot]) for key in sizes if key not in resident for slot in self._slots
-        ] + [(key, self._slots) for key in sizes if key in resident]
+        needed = [(key, [slot]) for key in sizes if key not in resident for slot in self._slots] + [
+            (key, self._slots) for key in sizes if key in resident
+        ]
         wanted = [Wanted(sizes[key], self._middle(key, sizes[key])) for key, _ in needed]
         names = [
             f"{self._stage.frames}.{'.'.join(map(str, key))}.{number}"
@@ -189,4 +189,3 @@ class _Emitter:
         for move in shape.stores(self._plan.store_ways):
             outside, inside = self._ends(0, tile, buffer, move)
             self._stage.copy(self._layer, self._store_queues, (inside, outside), regions)
-

@@ -1,9 +1,9 @@
 """Plans of a frame: how it is cut and through which queues it goes, and which of them is taken.
 
-Candidates come from the frame's modes and the chip's numbers. A closed form orders them: the time of
-the busiest unit, and a tile's way through all units. The best few are simulated, times only, by the
-judge that `run` hands in; how many is counted, never timed, so that the same program is made wherever
-and whenever it is compiled. Without a judge the first is taken.
+Candidates come from the frame's modes and the chip's numbers. A closed form orders them: the time
+of the busiest unit, and a tile's way through all units. The best few are simulated, times only, by
+the judge that `run` hands in. They are counted, never timed, so that the same program is made on
+every machine. Without a judge the first is taken.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ class Rated:
 
 
 EngineCost = Callable[[Frame, Cut, TileShape], tuple[float, int] | None]
-"""Returns the ticks of an engine for a tile, and how many engines could do all of it; None if a tile
-does not fit."""
+"""Returns the ticks of an engine for a tile, and how many engines could do all of it.
+
+None if a tile does not fit.
+"""
 
 
 def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rated]:
@@ -297,7 +299,7 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class _Moving:
-    """Copies of a tile: how many, their bytes, the cycles of all one after another, the longest's."""
+    """Copies of a tile: their number, bytes, the cycles of all in turn, and those of the longest."""
 
     copies: int
     bytes: int
@@ -305,7 +307,7 @@ class _Moving:
     longest: float
 
     def cycles(self, chip: Chip, queues: int, ways: int) -> float:
-        """Return the cycles of all through some queues, each copy shared by some, with latencies."""
+        """Return the cycles of all through some queues, each copy shared by `ways`, with latencies."""
         if not self.copies:
             return 0.0
         together = self.copies * ways

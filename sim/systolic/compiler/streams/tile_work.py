@@ -259,4 +259,3 @@ def _by_lane(lane: LaneStep, taken: list[Held]) -> tuple[LaneStep, list[Held]]:
 def _memset(value: float) -> LaneStep:
     """Return the step that writes a value."""
     return LaneStep(Memset, {"value": value}, first="target")
-

@@ -2,8 +2,8 @@
 
 A stream makes one tensor. Its elements are seen as modes (`systolic.compiler.places`) whose sides
 are the result and the operands: dimensions that lie alike on all sides are one mode. A frame is a
-box of them; the frames of a stream are disjoint. What is computed is a kernel: steps of engines, each
-of one instruction for all elements of a tile. Not here: which operation becomes which frames
+box of them; the frames of a stream are disjoint. What is computed is a kernel: steps of engines,
+each of one instruction for all elements of a tile. Not here: which operation becomes which frames
 (`systolic.compiler.streams.table`), and how a frame is cut (`tiling`).
 """
 
