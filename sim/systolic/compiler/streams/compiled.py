@@ -199,7 +199,7 @@ class _Planner:
         return self.judge(waits_for_engines(program, self.chip))
 
     def _together(self, planned: Sequence[Planned]) -> tuple[Draft, ...] | None:
-        """Return the drafts of frames alone, tensors one after another; None if one does not fit."""
+        """Return the drafts of frames alone, tensors in turn; None if one does not fit."""
         bases: dict[str, int] = {}
         at = 0
         for frame in (each.frame for each in planned):

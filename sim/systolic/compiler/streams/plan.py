@@ -299,7 +299,7 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class _Moving:
-    """Copies of a tile: their number, bytes, the cycles of all in turn, and those of the longest."""
+    """Copies of a tile: number, bytes, cycles of all in turn, and cycles of the longest."""
 
     copies: int
     bytes: int
@@ -307,7 +307,7 @@ class _Moving:
     longest: float
 
     def cycles(self, chip: Chip, queues: int, ways: int) -> float:
-        """Return the cycles of all through some queues, each copy shared by `ways`, with latencies."""
+        """Return the cycles of all through some queues, `ways` for each copy, with latencies."""
         if not self.copies:
             return 0.0
         together = self.copies * ways

@@ -56,7 +56,7 @@ def _concat(op: Operation, graph: Graph) -> list[Segment]:
 
 
 def _pad(op: Operation, graph: Graph) -> list[Segment]:
-    """Cut the padding into boxes before and behind each dimension, the outermost over all others."""
+    """Cut the padding into boxes before and behind each dimension, the outermost first."""
     given, out = op.attributes_as(PadAttributes), graph.shape(op.output)
     inside = graph.shape(op.inputs[0]).dims
     order = list(out.layout.major_to_minor)
@@ -100,7 +100,7 @@ BY_SEGMENTS: dict[str, Callable[[Operation, Graph], list[Segment]]] = {
 
 
 def by_segments(graph: Graph, op: Operation) -> Stream:
-    """Return the stream of an operation, with its boxes apart and, if there are several, together."""
+    """Return the stream of an operation: its boxes apart, and if it can be together."""
     segments = BY_SEGMENTS[op.kind](op, graph)
     ways = [_apart(graph, op, segments)]
     together = _together(graph, op, segments)

@@ -23,10 +23,10 @@ class Plan(NamedTuple):
     """How a frame is done.
 
     cut: None if its elements are copied within DRAM, through any queues. slots: tiles in the state
-    buffer at a time. load_queues, store_queues: how many of the first, and of the last, DMA queues
-    load and store. load_ways, store_ways: among how many queues each copy is shared. shares: of a
-    tile's columns, an engine each; buffers lie with the middle of a row on the edge of two banks, so
-    that engines have ports of their own.
+    buffer at a time. load_queues, store_queues: the first DMA queues load, the last ones store.
+    load_ways, store_ways: among how many queues each copy is shared. shares: of a tile's columns,
+    an engine each; buffers lie with the middle of a row on the edge of two banks, so that engines
+    have ports of their own.
     """
 
     cut: Cut | None

@@ -87,14 +87,18 @@ class Frame:
         return len(self.parts) == 1 and self.parts[0].kernel.moves
 
     def key(self) -> tuple[object, ...]:
-        """Return what its plan depends on: everything but the tensors' names."""
-        return (
-            tuple(side.dtype for side in self.sides),
-            self.at,
-            self.modes,
-            self.parts,
-            self.inner,
-        )
+        """Return what its plan depends on: neither names nor the place of the first element."""
+        parts = [
+            (
+                part.inner,
+                part.at,
+                part.kernel.inputs,
+                part.kernel.fill,
+                [(step.lane, step.operands, step.dtype) for step in part.kernel.steps],
+            )
+            for part in self.parts
+        ]
+        return [side.dtype for side in self.sides], self.modes, self.inner, parts
 
 
 @dataclass(frozen=True, slots=True)
