@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "trace": set(),
     "hw": set(),
     "workload": {"layout"},
+    "bounds": {"workload", "layout", "hw"},
     "isa": {"hw.spec", "hw.datatypes", "hw.functions", "hw.units"},
     "compiler": {"workload", "layout", "hw", "isa"},
     "compiler.ir": {"workload", "layout", "hw", "isa"},
@@ -61,7 +62,6 @@ ALLOWED: dict[str, set[str]] = {
     "compiler.sync": PASSES,
     "compiler.places": {"layout"},
     "compiler.streams": PASSES | {"compiler.places", "compiler.lower", "compiler.sync"},
-    "compiler.bounds": PASSES | {"compiler.lower"},
     "machine": {"isa", "hw.spec", "hw.datatypes", "hw.units", "trace"},
     "machine.event": {
         "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",

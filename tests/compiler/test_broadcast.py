@@ -7,8 +7,8 @@ import pytest
 
 import systolic
 from support.chips import ideal_chip
+from systolic.bounds import run_bound
 from systolic.compiler import Options
-from systolic.compiler.bounds.run import run_bound
 from systolic.config import load_chip
 from systolic.isa import LoadWeights
 from systolic.workload import Graph, GraphBuilder

@@ -15,8 +15,8 @@ import systolic
 from support.axes import axes_of, told
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
+from systolic.bounds import run_bound
 from systolic.compiler import compile_graph
-from systolic.compiler.bounds.run import run_bound
 from systolic.config import load_chip
 from systolic.engine_kind import EngineKind
 from systolic.hw.datatypes import data_type

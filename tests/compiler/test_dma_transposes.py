@@ -16,8 +16,8 @@ import systolic
 from support.chips import ideal_chip
 from support.runs import run_transpose
 from support.tiers import quick_first
+from systolic.bounds import run_bound
 from systolic.compiler import Options, compile_graph
-from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.cost.dma import as_transpose, copy_time, transpose_time
 from systolic.config import load_chip
 from systolic.hw.datatypes import data_type
@@ -190,7 +190,7 @@ def test_via_dram_reads_back_by_a_transpose() -> None:
     )
     assert np.array_equal(found, data.T)
     assert transposes_of(compiled.program)
-    bound = run_bound(compiled.graph, chip(), Options(via="dram"))
+    bound = run_bound(compiled.graph, chip())
     assert outcome.trace.cycles() >= bound.cycles
     plain = run_transpose(without(chip()), "f32[24,16]", data, options=Options(via="dram"))[1]
     assert outcome.trace.cycles() < plain.trace.cycles()

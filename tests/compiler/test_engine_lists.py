@@ -15,8 +15,8 @@ from support.chips import ideal_chip
 from support.random_programs import engine_tables
 from support.refusals import is_for_room
 from support.tiers import quick_first
+from systolic.bounds import run_bound
 from systolic.compiler import Options, compile_graph
-from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.cost.engines import cheapest_engine, drain_engine
 from systolic.config import load_chip
 from systolic.errors import CompileError, SystolicError
@@ -160,7 +160,7 @@ def test_random_graphs_on_random_lists(names: int, seed: int) -> None:
     given = [image.access for image in graph_images(run.compiled, inputs)]
     assert not [d for d in lint(program, chip, given) if d.severity == "error"]
     end = run.trace.cycles() * chip.period("pe_array")
-    assert end >= run_bound(graph, chip, options).ticks
+    assert end >= run_bound(graph, chip).ticks
     if run.trace.cycles() < 20_000:
         stepped = systolic.run(graph, chip, inputs, options=options, engine="register")
         assert stepped.trace.times == run.trace.times

@@ -13,7 +13,7 @@ from support.all_operations import SELECTS, random_graph
 from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
 from support.tiers import quick_first
-from systolic.compiler.bounds.run import run_bound
+from systolic.bounds import run_bound
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import lint

@@ -12,7 +12,7 @@ from compiler.test_graph_values import holds_on, random_chip
 from support.chips import ideal_chip
 from support.random_programs import random_dma, spread_over_engines
 from support.random_transfers import random_organisation
-from systolic.compiler.bounds.run import run_bound
+from systolic.bounds import run_bound
 from systolic.hw.spec import Chip
 from systolic.workload import GraphBuilder
 

@@ -13,7 +13,7 @@ import systolic
 from support.image_graphs import chain
 from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
-from systolic.compiler.bounds.run import run_bound
+from systolic.bounds import run_bound
 from systolic.errors import SystolicError
 from systolic.isa.lint.lint import lint
 from systolic.run.tensors import graph_images

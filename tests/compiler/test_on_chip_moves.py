@@ -21,8 +21,8 @@ from support.axes import axes_of, told
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.tiers import quick_first
+from systolic.bounds import run_bound
 from systolic.compiler import Options, compile_graph
-from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.ir.change_of_view import Spread, pieces
 from systolic.compiler.lower.reshape import common_factors, regroup
 from systolic.config import load_chip, load_run

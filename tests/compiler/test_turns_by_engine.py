@@ -15,8 +15,8 @@ import systolic
 from support.chips import able_chip, ideal_chip
 from support.runs import compile_transpose, run_transpose
 from support.tiers import quick_first
+from systolic.bounds import run_bound
 from systolic.compiler import Options
-from systolic.compiler.bounds.run import run_bound
 from systolic.config import load_chip
 from systolic.hw.datatypes import data_type
 from systolic.isa import LoadWeights, MatMul, Transpose
@@ -73,7 +73,7 @@ def test_a_small_matrix_is_there_sooner(chip: Any, dtype: str, dims: Any, home: 
     assert turners(compiled) == {Transpose}
     array = run_transpose(chip, text, data, home=home, options=ARRAY)[1]
     assert outcome.trace.cycles() < array.trace.cycles()
-    assert outcome.trace.cycles() >= run_bound(compiled.graph, chip, Options()).cycles
+    assert outcome.trace.cycles() >= run_bound(compiled.graph, chip).cycles
     require_clean(compiled.program, chip, initial_accesses(compiled))
 
 

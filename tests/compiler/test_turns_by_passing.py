@@ -14,8 +14,8 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from support.runs import compile_transpose, run_transpose
+from systolic.bounds import run_bound
 from systolic.compiler import Options
-from systolic.compiler.bounds.run import run_bound
 from systolic.config import load_chip
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import transpose_block_cycles
@@ -100,7 +100,7 @@ def test_random_transposes_keep_every_bit(seed: int) -> None:
     text = f"{dtype}[{dims[0]},{dims[1]}]"
     found, outcome, compiled = run_transpose(chip, text, data, home=home, options=options)
     assert same_bits(found, data.T)
-    assert outcome.trace.cycles() >= run_bound(compiled.graph, chip, options).cycles
+    assert outcome.trace.cycles() >= run_bound(compiled.graph, chip).cycles
     require_clean(compiled.program, chip, initial_accesses(compiled))
 
 

@@ -15,12 +15,11 @@ import systolic
 from run.test_conservation import wanted_products
 from support.documents import ROOT
 from systolic.config import load_run
-from systolic.isa import Buffer, LoadWeights, MatMul
 from systolic.layout import Shape, relayout
 from systolic.report.summary.wording import ratio_text
 
 NETWORKS = sorted(path.stem for path in (ROOT / "configs" / "networks").glob("*.toml"))
-README, BOUNDS, MOVES, LAYOUTS = "README.md", "docs/bounds.md", "docs/moves.md", "docs/layouts.md"
+README, LAYOUTS = "README.md", "docs/layouts.md"
 VERSUS = "transpose_vs_dram"
 PE, DMA = "compile.via=pe", "compile.via=dram"
 ON_CHIP, FROM_DRAM = "workload.home=state_buffer", "workload.home=dram"
@@ -163,93 +162,12 @@ PRODUCTS = {
     "64 x 4096 x 64, on chip": "matmul_deep",
     "two products in a row, 256 x 512 x 384 and 256 x 384 x 256, DRAM to DRAM": "matmul_chain",
 }
-NOTES = {
-    "matmul_1024_row_major": " (lhs turned)",
-    "matmul_skinny": " (64 x 4096 x 4096)",
-    "matmul_deep": " (64 x 4096 x 64)",
-    "matmul_chain": " (256 x 512 x 384, then 256 x 384 x 256)",
-}
 
 
 @pytest.mark.parametrize("label", PRODUCTS)
 def test_products(label: str) -> None:
     run = PRODUCTS[label]
     assert row(README, label, 4) == above(run)
-    assert row(BOUNDS, f"`{run}`{NOTES.get(run, '')}", 4) == above(run)
-
-
-@pytest.mark.parametrize(
-    ("label", "run", "overrides"),
-    [
-        ("Fig. 4, 128 x 64, on the chip", "transpose_fig4", ()),
-        ("NHWC to NCHW, two images, on the chip", "transpose_rank4", ()),
-        ("300 x 1000, on the chip", "transpose_300x1000", ()),
-        (
-            "512 x 512, from DRAM to DRAM",
-            VERSUS,
-            (FROM_DRAM, "workload.shape=f32[512,512]"),
-        ),
-        slow("4096 x 4096, from DRAM to DRAM", "transpose_4096", ()),
-        ("512 x 512, the same in DDR4, `{1,0}`", "transpose_ddr4_rows", ()),
-        ("512 x 512, the same in DDR4, `{1,0:T(8,128)}`", "transpose_ddr4_tiles", ()),
-        ("512 x 512, the same in DDR4, `{0,1}`", "transpose_ddr4_columns", ()),
-        slow(
-            "1024 x 1024, the same in DDR4, `{1,0}`",
-            "transpose_ddr4_rows",
-            ("workload.shape=f32[1024,1024]", "workload.out=f32[1024,1024]"),
-        ),
-    ],
-)
-def test_transposes(label: str, run: str, overrides: tuple[str, ...]) -> None:
-    taken, bound = cycles(run, *overrides), summary(run, *overrides)["bound"]
-    percent = 100 * (taken - bound["cycles"]) / bound["cycles"]
-    shown = [f"{taken:,}", f"{bound['cycles']:,} ({bound['why']})", f"{percent:.0f} %"]
-    assert row(MOVES, label, 4) == shown
-
-
-def test_who_stores_the_last_tiles_of_the_chain() -> None:
-    """bounds.md: its example stores by all queues; the last store is all that is left to do."""
-    path = ROOT / "configs" / "runs" / "matmul_chain.toml"
-    result = systolic.run(load_run(path), values=False)
-    made = result.program.instructions
-    stored = {n for n, one in enumerate(made) if getattr(one, "dma_queue", None) is not None
-              and one.target.buffer is Buffer.DRAM}  # fmt: skip
-    stores = [t for t in result.trace.times if t.instruction in stored]
-    assert {t.unit for t in stores} == {f"dma{n}" for n in range(4)}
-    left = result.trace.cycles() - max(t.start for t in stores)
-    assert max(t.done for t in result.trace.times if t.instruction not in stored) <= (
-        result.trace.cycles() - left
-    )
-    assert f"{left:,} cycles in which the array has nothing left" in " ".join(
-        text_of(BOUNDS).split()
-    )
-
-
-def test_what_the_chain_takes_beside_its_bound() -> None:
-    """bounds.md: until the first load, between the first vector and the last, and at the end."""
-    config = load_run(ROOT / "configs" / "runs" / "matmul_chain.toml")
-    result = systolic.run(config, values=False)
-    made, vectors = result.program.instructions, 5_632
-    loads = [t.first for t in result.trace.times if isinstance(made[t.instruction], LoadWeights)]
-    spans = [
-        (t.first, t.last) for t in result.trace.times if isinstance(made[t.instruction], MatMul)
-    ]
-    first, last = min(first for first, _ in spans), max(last for _, last in spans)
-    outside = 600 + 42 + 1
-    found = [
-        min(loads) - outside,
-        last - first - (vectors - 1),
-        result.cycles - last - 254 - 3 - outside,
-    ]
-    bound = outside + 128 + (vectors - 1) + 254 + 3 + outside
-    assert result.summary["bound"]["cycles"] == bound
-    assert sum(found) == result.cycles - bound
-    text = " ".join(text_of(BOUNDS).split())
-    assert f"streams {vectors:,} vectors" in text
-    assert f"takes beside that, {sum(found):,} cycles" in text
-    assert f"{found[0]} cycles pass before the first load" in text
-    assert f"the array waits {found[1]} cycles, for operands" in text
-    assert f"At the end there are {found[2]}:" in text
 
 
 # -- networks -------------------------------------------------------------------------------------

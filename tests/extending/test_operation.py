@@ -68,12 +68,12 @@ LOWERING = {
         "from systolic.isa.instruction import TensorScalar\n"
         "from systolic.workload.operations.scale import ScaleAttributes\n"
     ),
-    "BoundKind = ": (
+    "Lower = ": (
         "def scaled(op):\n"
         "    factor = op.attributes_as(ScaleAttributes).factor\n"
         '    return LaneStep(TensorScalar, {"op": "multiply", "scalar": factor})\n\n\n'
     ),
-    '    "cast": Lowering': '    "scale": Lowering(each_element(scaled), "bytes"),\n',
+    '    "cast": lower_cast': '    "scale": each_element(scaled),\n',
 }
 HEAD = f'chip = "{ROOT}/configs/chips/ideal_4x4.toml"\n'
 ALONE = (

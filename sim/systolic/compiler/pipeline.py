@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
-from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
@@ -40,18 +39,6 @@ from systolic.workload.options import Options
 
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""
-
-MOST_COMPARED = 1500
-"""The most instructions of a program that is planned a second time, with another way of a move."""
-
-NOTABLY = 1.05
-"""How many times less the estimate of the second schedule must be."""
-
-NOTABLY_IN_PARTS = 1.02
-"""The same for a move in several parts. The estimates of its ways know nothing of how the parts
-overlap, the schedules do. Of six such moves on chips with channels whose queues have several bursts
-in hand two have another schedule, which takes 8 and 10 % less.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +187,7 @@ def _passed(name: str, graph: Graph, chip: Chip, options: Options, *, every: boo
     """Return the results of all passes for a graph as it is."""
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
-    layers, plan = _faster(*_planned(layers, chip, options), chip, options)
+    layers, plan = _planned(layers, chip, options)
     plan = with_arrivals(plan, layers, chip, options)
     _verify_plan(plan, layers, chip, every=every)
     synchronised = synchronise_drafts(name, plan.scheduled.drafts)
@@ -213,20 +200,6 @@ def _passed(name: str, graph: Graph, chip: Chip, options: Options, *, every: boo
     in_blocks = not carried.on_chip and any(node.kind != "convert" for node in layers.nodes)
     blocks = equation_1(carried.graph, chip, options) if in_blocks else None
     return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
-
-
-def _faster(layers: Layers, plan: Plan, chip: Chip, options: Options) -> tuple[Layers, Plan]:
-    """Return the layers and the plan, those of the second way of a move if it takes less."""
-    rival = layers.rival
-    if rival is None or len(plan.scheduled.drafts) > MOST_COMPARED:
-        return layers, plan
-    verify_layers(rival)
-    other = best_plan(rival, chip, options)
-    before, after = (
-        estimated_ticks(each.scheduled.drafts, chip, closely=True) for each in (plan, other)
-    )
-    margin = NOTABLY_IN_PARTS if layers.rival_in_parts else NOTABLY
-    return (rival, other) if after * margin < before else (layers, plan)
 
 
 def _planned(layers: Layers, chip: Chip, options: Options) -> tuple[Layers, Plan]:

@@ -29,7 +29,6 @@ from systolic.compiler.schedule.schedule import Scheduled, schedule
 from systolic.compiler.tile.cut import cut_tiles
 from systolic.compiler.tile.flow import MOST_TASKS, in_order_of_flow, waits_for_engines
 from systolic.compiler.tile.late_stores import brings_and_stores, with_late_stores
-from systolic.compiler.tile.turn_shares import with_shared_turns
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, DmaCopy
@@ -227,7 +226,7 @@ def _busy(plan: Plan, chip: Chip) -> tuple[list[int], list[int]]:
 def _best_divided(layers: Layers, chip: Chip, options: Options) -> Plan:
     """Return the plan of the least estimate whose DMA queues are divided by direction."""
     have = chip.state_buffer.bytes_per_partition
-    tiled = with_shared_turns(cut_tiles(layers, chip, options), layers, chip, options)
+    tiled = cut_tiles(layers, chip, options)
     if (flowing := _flowing_plan(layers, tiled, chip, options)) is not None:
         return flowing
     rested = _rested_plan(layers, tiled, chip, options) if _is_large(tiled) else None
@@ -338,7 +337,6 @@ def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -
     seen, spent = [first], 0
     for room_bytes, most_sums in _variants(layers, chip):
         tiled = cut_tiles(layers, chip, options, room_bytes, most_sums=most_sums)
-        tiled = with_shared_turns(tiled, layers, chip, options)
         if tiled in seen:
             continue
         seen.append(tiled)

@@ -58,13 +58,6 @@ def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         yield f"equation 1: {blocks.count} blocks of {p} x {q}, {blocks.tiled}"
     for number, loops in tiled.loops:
         tiles, chunks = loops.group
-        if loops.loaded:
-            yield (
-                f"loops of {layers.nodes[number].output}: blocks of {loops.chunk} pixels are "
-                f"loaded, filters stream; sums of {loops.loaded} blocks are turned together, "
-                f"{loops.lag} groups later; about {loops.estimate} cycles"
-            )
-            continue
         yield (
             f"loops of {layers.nodes[number].output}: {tiles} stationary tiles x {chunks} chunks "
             f"of {loops.chunk} vectors accumulate together; {loops.outer} outermost; about "
@@ -100,8 +93,6 @@ def _task(task: Task) -> str:
     where = f" -> {writes}" if writes else ""
     if task.kind != "multiply":
         return f"{task.kind} {reads}{where}"
-    if not task.rows and task.beside >= 0:
-        return f"turn the sums of {len(task.moving)} blocks{where}"
     if not task.rows:
         return f"multiply nothing{where}, which is filled"
     (rows,) = task.rows

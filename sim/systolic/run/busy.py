@@ -3,7 +3,7 @@
 A unit's bound is the cycles in which its own instructions move operands, one after the other. The
 waits, the latencies and the ports of the program are left out, so no order of its instructions on
 that unit, and no other semaphores, can make the run shorter. Not here: the bounds of what a graph
-means (`systolic.compiler.bounds`), since a program does not say it.
+means (`systolic.bounds`), since a program does not say it.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from systolic.arrays import Array
+from systolic.bounds import product_multiply_adds, run_bound
 from systolic.compiler import CompiledGraph, compile_graph
-from systolic.compiler.bounds.run import product_multiply_adds, run_bound
 from systolic.config import CompileTable, RunConfig, load_chip, load_run
 from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind
@@ -278,7 +278,7 @@ def _summary(
     work: _PreparedRun, compiled: CompiledGraph, how: Settings, trace: Trace, verdict: Entries
 ) -> Entries:
     """Return the summary without its origin, inputs and outputs."""
-    bound = run_bound(compiled.graph, work.chip, compiled.options)
+    bound = run_bound(compiled.graph, work.chip)
     _refuse_better_than(bound, work.name, trace)
     blocks = compiled.blocks
     summary = summarize(

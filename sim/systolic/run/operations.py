@@ -12,12 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from systolic.bounds import OperationBound, operation_bounds, product_multiply_adds
 from systolic.compiler import CompiledGraph
-from systolic.compiler.bounds.run import (
-    OperationBound,
-    operation_bounds,
-    product_multiply_adds,
-)
 from systolic.critical_path.streamed import streamed
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, Program
@@ -114,7 +110,7 @@ def operation_records(
     so the cycles of all do not sum to the run's. Those in which the array is at an operation do
     (`array`). An operation has 0 cycles if the instructions of other operations do its work.
     """
-    bounds = operation_bounds(compiled.graph, chip, compiled.options)
+    bounds = operation_bounds(compiled.graph, chip)
     useful = product_multiply_adds(compiled.graph)
     under_way = windows(compiled.synchronised.layers, trace)
     stalls = stalls_by_layer(trace, compiled.synchronised.layers)

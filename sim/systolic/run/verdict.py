@@ -6,8 +6,9 @@ Nothing is simulated or printed here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from systolic.report.summary.values import wrong_text
 from systolic.spans import Span
 from systolic.trace.words import decimal
 from systolic.workload import (
+    Graph,
     Operation,
     Rules,
     TransposeAttributes,
@@ -53,7 +55,10 @@ def graph_verdict(
     if op.kind == "transpose" and not others:
         return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
     own = rules_of_products(compiled, chip)
-    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip), own)
+    spread = _spread_by_turns(compiled, chip)
+    held = partial(_held, spread)
+    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
+    values |= {name: _held(spread, "", name, values[name]) for name in outputs}
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
     turned = any(
@@ -256,7 +261,7 @@ def _as_turned(
 
     A NaN or an infinity spreads in them, and -0.0 becomes +0.0, of which a quotient shows the sign.
     """
-    found = dict(inputs)
+    found, twice = dict(inputs), dict[str, Array]()
     first, *others = compiled.graph.operations
     if _by_digits(compiled):
         return found | _digits_as_turned(compiled, chip, inputs)
@@ -277,9 +282,66 @@ def _as_turned(
         if place is not None and place.shape.dims != inputs[name].shape:
             found[name] = _factors_as_turned(compiled, chip, name, inputs[name])
             continue
-        turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
+        before = twice.get(matrix.holder, inputs[name])
+        turned = np.swapaxes(_turned(compiled, chip, matrix, before), -1, -2)
         found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)
+        twice[compiled.layers.matrix(node.output).holder] = found[name]
     return found
+
+
+ReaderTurns = dict[tuple[str, str], Callable[[Array], Array]]
+"""An operation and a tensor: what identity products make of its values before they are read."""
+
+
+def _held(spread: ReaderTurns, op: str, tensor: str, values: Array) -> Array:
+    """Return a computed tensor as an operation ("": the end of the run) reads it."""
+    turn = spread.get((op, tensor))
+    return values if turn is None or _turns_whole(values) else turn(values)
+
+
+def _spread_by_turns(compiled: CompiledGraph, chip: Chip) -> ReaderTurns:
+    """Return the tensors made on the way that identity products turn, by who reads them so."""
+    graph, layers = compiled.graph, compiled.layers
+    made = {op.output: op for op in graph.operations}
+    turned: dict[str, tuple[str, Callable[[Array], Array]]] = {}
+    found: ReaderTurns = {}
+    for number, node in enumerate(layers.nodes):
+        sources = [layers.matrix(name) for name in node.inputs]
+        read = [each for each in sources if each.holder in turned]
+        if _multiplies_to_turn(compiled, chip, number):
+            result = layers.matrix(node.output)
+            known = result.tensor in made and sources[0].tensor in made  # inputs: `_as_turned`
+            if known and any(result.axes) and result.window is None:
+                axes = (*result.axes[:-2], result.axes[-1], result.axes[-2])
+                matrix = replace(sources[0], axes=axes)
+                made_by = partial(_turned_values, compiled, chip, matrix)
+                turned[result.holder] = result.tensor, made_by
+            continue
+        if node.output and read and layers.matrix(node.output).tensor == read[0].tensor:
+            turned[layers.matrix(node.output).holder] = turned[read[0].holder]
+            continue
+        for each in read:
+            tensor, turn = turned[each.holder]
+            found[_reader(graph, "" if node.kind == "store" else node.layer, tensor), tensor] = turn
+    for kept in layers.kept:
+        if (holder := layers.matrix(kept.matrix).holder) in turned:
+            tensor, turn = turned[holder]
+            found[_reader(graph, "", tensor), tensor] = turn
+    return found
+
+
+def _reader(graph: Graph, layer: str, tensor: str) -> str:
+    """Return the operation that takes a tensor and of whose result a layer reads the elements."""
+    if tensor in graph.outputs and not layer:
+        return ""
+    takers = [op.name for op in graph.operations if tensor in op.inputs]
+    return layer if layer in takers or not takers else takers[0]
+
+
+def _turned_values(compiled: CompiledGraph, chip: Chip, matrix: Matrix, values: Array) -> Array:
+    """Return a tensor as identity products of a matrix of it leave it, in logical order."""
+    turned = np.swapaxes(_turned(compiled, chip, matrix, values), -1, -2)
+    return as_tensor(turned, matrix.axes, values.shape)
 
 
 def _by_digits(compiled: CompiledGraph) -> bool:

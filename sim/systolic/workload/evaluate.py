@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from systolic.arrays import Array
 from systolic.workload.graph import Graph
@@ -10,6 +10,9 @@ from systolic.workload.operations.row import Rules
 
 OwnRules = Mapping[str, Rules]
 """The rules of some operations, by name, where they are not those of all others."""
+
+Held = Callable[[str, str, Array], Array]
+"""An operation's name, a tensor's name and its values: the values as this operation reads them."""
 
 
 def reference_graph(
@@ -21,12 +24,21 @@ def reference_graph(
 
 
 def reference_values(
-    graph: Graph, inputs: Mapping[str, Array], rules: Rules, own: OwnRules | None = None
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    rules: Rules,
+    own: OwnRules | None = None,
+    held: Held | None = None,
 ) -> dict[str, Array]:
-    """Return every tensor, intermediate results too, with the bits that the chip must give."""
+    """Return every tensor, intermediate results too, with the bits that the chip must give.
+
+    held: gives the values of a tensor as an operation reads them, if they may have changed.
+    """
     known = dict(inputs)
     for op in graph.operations:
         arrays = [known[name] for name in op.inputs]
+        if held is not None:
+            arrays = [held(op.name, *each) for each in zip(op.inputs, arrays, strict=True)]
         out = graph.shape(op.output)
         taken = (own or {}).get(op.name, rules)
         known[op.output] = op.row.reference(arrays, out, op.attributes, taken)

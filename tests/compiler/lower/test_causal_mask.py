@@ -7,8 +7,8 @@ import pytest
 
 import systolic
 from support.chips import ideal_chip
+from systolic.bounds import product_multiply_adds, run_bound
 from systolic.compiler import compile_graph
-from systolic.compiler.bounds.run import product_multiply_adds, run_bound
 from systolic.errors import WorkloadError
 from systolic.isa import MatMul, Memset, Select
 from systolic.workload import GraphBuilder

@@ -19,8 +19,8 @@ from support.chips import ideal_chip
 from support.image_graphs import looped_convolution, made_sides, windows_of
 from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
+from systolic.bounds import run_bound
 from systolic.compiler import compile_graph
-from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.tile.verify import verify_tiled

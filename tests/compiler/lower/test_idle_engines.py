@@ -18,7 +18,7 @@ from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from support.tiers import quick_first
 from systolic.compiler import CompiledGraph, compile_graph
-from systolic.compiler.lower import idle_engines, product_parts, product_places, relays
+from systolic.compiler.lower import idle_engines, product_places, relays
 from systolic.compiler.place import tiles
 from systolic.compiler.schedule import moves
 from systolic.hw.spec import Chip
@@ -91,9 +91,8 @@ def test_two_engines_share_some_of_these_moves(monkeypatch: pytest.MonkeyPatch) 
     assert sum(min(each["activation"], each["pooling"]) > 0 for each in shared) >= 5
 
 
-def test_an_operand_goes_to_its_rows_by_two_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operand_goes_to_its_rows_by_two_engines() -> None:
     """One engine takes 4,760 cycles for x, in which the array waits: 7,671 for all."""
-    monkeypatch.setattr(product_parts, "FEWER", 1e9)  # all matrices at once
     graph = multiplied(
         "f16[12,197,64]{1,2,0:T(8,128)(2,1)}", "f16[12,64,80]", "f32[12,197,80]{0,2,1}"
     )

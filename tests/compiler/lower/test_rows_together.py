@@ -14,7 +14,6 @@ import pytest
 import systolic
 from compiler.lower.test_digit_moves import reshaped
 from compiler.lower.test_relays import moved, relaid
-from compiler.lower.test_word_relays import HEADS, MASKS
 from compiler.place.test_given_places import pasted
 from support.packed import run
 from systolic.compiler.ir.chip_places import LANE, ChipPlaces, places_of, row_groups
@@ -26,6 +25,9 @@ from systolic.shipped import CHIPS
 from systolic.workload import Graph
 
 V3 = load_chip(CHIPS / "neuroncore_v3.toml")
+
+HEADS = "u8[4,12,128,128]{3,2,1,0:T(8,128)(4,1)}", "u8[4,12,128,128]"
+MASKS = "pred[2048,1024]{0,1:T(8,128)(4,1)}", "pred[256,8,1024]{1,0,2}"
 
 
 def tiled(text: str) -> ChipPlaces:

@@ -11,7 +11,7 @@ import systolic
 from support.chips import ideal_chip
 from support.packed import run
 from support.tiers import quick_first
-from systolic.compiler.bounds.run import run_bound
+from systolic.bounds import run_bound
 from systolic.layout import Shape
 from systolic.workload import Graph, GraphBuilder, Tensor
 from systolic.workload.graph import make_graph

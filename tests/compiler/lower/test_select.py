@@ -11,7 +11,7 @@ import systolic
 from support.chips import ideal_chip
 from support.lane_graphs import HOMES, text, values
 from support.tiers import quick_first
-from systolic.compiler.bounds.run import run_bound
+from systolic.bounds import run_bound
 from systolic.errors import CompileError, WorkloadError
 from systolic.isa import CopyPredicated
 from systolic.workload import GraphBuilder

@@ -13,8 +13,8 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from support.tiers import quick_first
+from systolic.bounds import run_bound
 from systolic.compiler import compile_graph
-from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.cost.turns import parts_turned
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.lower.table import lower_graph
@@ -79,7 +79,7 @@ def check_every_bit(graph: Graph, chip: Chip, x: np.ndarray) -> Result:
     expected = x.transpose(op.attributes_as(TransposeAttributes).axes) if turned else x
     for result in (event, register):
         assert result.outputs["y"].tobytes() == np.ascontiguousarray(expected).tobytes()
-    assert event.cycles == register.cycles >= run_bound(graph, chip, Options()).cycles
+    assert event.cycles == register.cycles >= run_bound(graph, chip).cycles
     return event
 
 
@@ -222,7 +222,7 @@ def test_sums_of_bytes_are_stored_right_and_no_sooner_than_their_bound(seed: int
     expected = inputs["x"].astype(np.int32) @ inputs["w"].astype(np.int32)
     assert (event.outputs["y"] == expected).all()
     assert (register.outputs["y"] == expected).all()
-    assert event.cycles == register.cycles >= run_bound(graph, chip, Options()).cycles
+    assert event.cycles == register.cycles >= run_bound(graph, chip).cycles
 
 
 def test_bytes_of_matrices_side_by_side_are_turned_at_a_distance() -> None:

@@ -21,14 +21,6 @@ from systolic.compiler.cost.dma import (
     transposes_type,
 )
 from systolic.compiler.cost.dram import Streams, burst_time, in_turn_cycles, scattered_cycles
-from systolic.compiler.cost.engine_shares import (
-    Drained,
-    TileWork,
-    cast_shares,
-    drain_shares,
-    least_ticks,
-    shared_ticks,
-)
 from systolic.compiler.cost.engines import (
     drain_engine,
     engine_cycles,
@@ -85,9 +77,8 @@ class Estimate:
     many there are then. shared: how many move each tile together. bytes_pass: until DRAM and the
     DMA engines, which both directions share, have passed all bytes. ends: how many times as
     many of them bring the first tile, and store the last one, where they are otherwise idle then.
-    alone: for how much longer than its share of the work engines are at one tile. channels: for how
-    long the busiest channels of DRAM have bursts of both directions; 0: it has none, or that is not
-    known.
+    channels: for how long the busiest channels of DRAM have bursts of both directions; 0: it has
+    none, or that is not known.
     """
 
     inwards: int
@@ -100,7 +91,6 @@ class Estimate:
     shared: int = 1
     bytes_pass: int = 0
     ends: int = 1
-    alone: int = 0
     channels: int = 0
 
     @property
@@ -109,26 +99,14 @@ class Estimate:
         if self.tiles == 1:
             return self.inwards + self.work + self.outwards
         if self.tiles == 2 and self.shared == self.queues > 1:
-            return round(self._one_by_one() * ONE_BY_ONE) + self.alone
+            return round(self._one_by_one() * ONE_BY_ONE)
         stages = self.inwards, self.work, self.outwards
         busiest = max(*stages, self.bytes_pass)
         alone = sum(stages) - busiest
         if busiest == self.work:
             alone //= self.ends
         divided = busiest + max(0, alone) // self.tiles
-        return min(divided, self._both_ways() or divided) + 2 * self.latency + self.alone
-
-    def beside(self, moves: int) -> int:
-        """Return about how many ticks the tiles add to those of other moves, if so many overlap.
-
-        While one tile of a move is brought first or stored last, the other moves have tiles to move
-        as well. So what it takes beside the busiest unit counts once for all of them.
-        """
-        stages = self.inwards, self.work, self.outwards
-        busiest = max(*stages, self.bytes_pass, self.channels)
-        hidden = max(0, sum(stages) - busiest) // (self.tiles * moves)
-        latency = 2 * self.latency if self.tiles > 1 else 0
-        return busiest + hidden + latency + self.alone
+        return min(divided, self._both_ways() or divided) + 2 * self.latency
 
     def _one_by_one(self) -> int:
         """Return about how many ticks two tiles take if all queues move each of them.
@@ -427,10 +405,6 @@ class Planner:
         )
         drained = engine_cycles(chip, name, drain) * chip.period(name)
         ends = (result_cycles(chip, columns) + lines) * chip.period("pe_array")
-        if self._shares_turns(plan):
-            turning = turns * each * chip.period("pe_array")
-            works, tiles = self._of_tile(plan, dtype), self.tiles(plan)
-            return max(turning, shared_ticks(tiles, *works)) + ends
         ticks = -(-turns // many) * max(many * each * chip.period("pe_array"), drained)
         ticks += ends
         if dtype != given:
@@ -445,40 +419,9 @@ class Planner:
                 ticks = max(ticks, casts) + min(ticks, casts) // (1 if one_engine else tiles)
         return ticks
 
-    def _shares_turns(self, plan: Arrangement) -> bool:
-        """Return whether engines share the casts and the copies of tiles (`tile.turn_shares`).
-
-        What is not cast they share too, but there the estimate for one engine has been no worse.
-        """
-        chip, dtype = self.chip, plan.move.dtype
-        chosen = self.options.drain_engine is not None
-        return self.alone and not chosen and carrier(chip, dtype) not in (None, dtype)
-
-    def _of_tile(self, plan: Arrangement, dtype: str) -> list[TileWork]:
-        """Return what each engine has to do to cast a tile, and to copy it out."""
-        chip, given, tiles = self.chip, plan.move.dtype, self.tiles(plan)
-        rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
-        high, wide = -(-rows // chip.pe_array.rows), -(-cols // chip.pe_array.cols)
-        turns = -(-plan.count(plan.batch) * plan.count(plan.rest) * high * wide // tiles)
-        lines, columns = -(-rows // high), min(cols, chip.pe_array.cols)
-        many = self._copied_together(plan, dtype, lines, columns) if high == wide == 1 else 1
-        pattern = self._turned_pattern(plan, given, many)
-        made = Drained(dtype, given, lines * many, columns, pattern)
-        drains = LAST_CHIP.of(drain_shares, chip, made, -(-turns // many))
-        brought = plan.count_brought(plan.cols_in)
-        casts = LAST_CHIP.of(
-            cast_shares, chip, given, dtype, min(rows, chip.pe_array.rows), brought
-        )
-        return [casts, drains]
-
     def by_array(self, plan: Arrangement, work: int) -> Estimate:
         """Return the estimate for tiles that the array turns; work: the ticks of that."""
         found = self._estimate(plan, plan.cols_in, plan.cols_out, work)
-        if self._shares_turns(plan) and found.tiles > 1:
-            dtype = carrier(self.chip, plan.move.dtype)
-            assert dtype is not None
-            alone = max(map(least_ticks, self._of_tile(plan, dtype)))
-            found = replace(found, alone=max(0, alone - work // found.tiles))
         return replace(found, ends=2) if shares_help(self.chip) else found
 
     def can_reach(self, plan: Arrangement) -> bool:

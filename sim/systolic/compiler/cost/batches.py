@@ -8,20 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from systolic.compiler.cost.dma import (
-    SAMPLE,
     bus_cost,
     load_cost,
-    lone_cycles,
     longest_run_bytes,
     queues_of_tile,
-    run_bytes,
     wastes_bursts,
 )
 from systolic.compiler.cost.dram import Streams, in_turn_cycles
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import batch_groups
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.covered_rows import CoveredRows
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
 from systolic.hw.formulas.timing import dma_latency_cycles
@@ -87,28 +83,6 @@ def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Besi
     first = _in_array_cycles(chip, every) + turn_cost(chip, dims, shape.element_type)
     others = _in_array_cycles(chip, beside.queue_cycles // chip.dma.useful_queues)
     return first + max(beside.work_cycles, others)
-
-
-def covered_cost(chip: Chip, rows: CoveredRows) -> int:
-    """Return about how many of the array's cycles it takes to bring rows with their gaps.
-
-    As many queues share each tile as may. Of an access with more steps than an instruction can name
-    each part is a copy, with a latency of its own.
-    """
-    tall, wide = rows.dims
-    p, queues = block_rows(chip), queues_of_tile(chip, longest_run_bytes(rows, ((0,), (1,))))
-    tensor = DramTensor(rows, 0, ((0,), (1,)))
-    some = min(tall, SAMPLE[0])
-    cycles = 0
-    for part in tensor.rectangles((), (0, 0), (some, wide)):
-        size = run_bytes(part.access)
-        cycles += lone_cycles(chip, part.access, part.access.size_bytes // size, size)
-    every = max(cycles * tall // some, bus_cost(chip, rows, ((0,), (1,))) * queues)
-    each = every if chip.dma.is_spread else every // queues  # one queue has all engines already
-    extents = -(-min(tall, p) // queues), wide
-    parts = tensor.rectangles((), (0, 0), extents, whole_rows=chip.dma.is_spread)
-    copies = len(list(parts)) if chip.dma.outstanding == 1 else 1
-    return _in_array_cycles(chip, each + -(-tall // p) * copies * dma_latency_cycles(chip))
 
 
 def apart_cost(chip: Chip, shape: Shape, axes: Axes, beside: Beside) -> int:

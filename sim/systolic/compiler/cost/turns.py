@@ -15,8 +15,7 @@ from systolic.compiler.cost.engines import (
 )
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.products import extents
-from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
+from systolic.hw.formulas.timing import descriptor_cycles, extents, load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.hw.units import EngineName
 from systolic.isa import Access, Buffer, Copy

@@ -100,10 +100,8 @@ class ChangeOfView:
     given: the pieces, if both sides are one tile and they are known (none: they are looked for).
     sent: DMA copies all of them, also those that an engine could. engine: this one copies all.
     ports: for each piece the number of the port at which engines copy one after another, while
-    other moves are made at other ports (none: engines need not wait for one another). in_part:
-    other nodes make the rest of the target. shared: other engines are idle, and copy a part of it.
-    part: 1: of the first matrices of a batch, which are worked on while others are moved; 2: of
-    those others (0: of all matrices).
+    other moves are made at other ports (none: engines need not wait for one another). shared:
+    other engines are idle, and copy a part of it.
     """
 
     source: Seen
@@ -112,9 +110,7 @@ class ChangeOfView:
     sent: bool = False
     engine: str | None = None
     ports: tuple[int, ...] = ()
-    in_part: bool = False
     shared: bool = False
-    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,9 +276,7 @@ class Layers:
     """The result of the first pass: nodes in order, the matrices they connect, places in DRAM.
 
     choices: the decisions in words, with the estimates that they were based on. homes: tensors on
-    the chip whose tiles say where they lie. rival: the layers of the second best way, if its
-    estimate is about as good, so that their schedules are to be compared. rival_in_parts: whether
-    that has a move in several parts.
+    the chip whose tiles say where they lie.
     """
 
     nodes: tuple[Node, ...]
@@ -287,8 +285,6 @@ class Layers:
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
     homes: tuple[TensorOnChip, ...] = ()
-    rival: Layers | None = None
-    rival_in_parts: bool = False
 
     def in_pieces(self) -> Layers:
         """Return the same layers without the places that the compiler has chosen."""

@@ -37,10 +37,7 @@ class Task:
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. Without
-    `rows` it only fills a part of the result of which the step, a select, takes nothing. If
-    `beside` is not negative, the columns `moving` are loaded and `cols` stream; so many blocks of
-    columns are in the same group before this one. Without `rows` the sums of such a group are
-    turned, and taken out by the step. turn:
+    `rows` it only fills a part of the result of which the step, a select, takes nothing. turn:
     `rows` x `cols` sub-blocks of the tile it reads. move: the elements that one tile has of
     another. gather: what `rows` x `cols` of a result have of the `number`-th part, of the tile it
     reads if it reads one. convert: `rows` x `cols` of the result. bounce, reduce, pool, repeat,
@@ -61,7 +58,6 @@ class Task:
     first: bool = True
     last: bool = True
     engine: str = ""
-    beside: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +67,7 @@ class Loops:
     group: stationary tiles x chunks of moving vectors whose sums accumulate side by side;
     chunk: vectors of one multiply (they fill one bank at most); outer: the slower loop. by_rows:
     how many blocks of stationary columns are multiplied before all others, with the vectors of one
-    block's rows at a time. loaded: how many blocks of moving columns are loaded, in place of the
-    stationary ones, before their sums are turned together (0: none). lag: how many groups of so
-    many blocks are multiplied before the sums of one are turned.
+    block's rows at a time.
     """
 
     group: tuple[int, int]
@@ -81,8 +75,6 @@ class Loops:
     outer: Outer
     estimate: int
     by_rows: int = 0
-    loaded: int = 0
-    lag: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from systolic.compiler.cost.batches import (
     across_cost,
     apart_cost,
     apart_queue_cycles,
-    covered_cost,
     groups_cost,
     queue_cycles,
     sharing_queues,
@@ -30,13 +29,6 @@ from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
-from systolic.compiler.ir.covered_rows import (
-    CoveredRows,
-    CoveredWindow,
-    gap_choices,
-    is_regular,
-    may_be_covered,
-)
 from systolic.compiler.ir.homes import as_rows, lies_unbroken
 from systolic.compiler.ir.move_parts import places_along
 from systolic.compiler.ir.nodes import Axes, Matrix
@@ -51,8 +43,6 @@ ROOM = 8
 """A tile of a batch that is brought takes no more than this part of a partition."""
 NEARLY = 1.15
 """One group is taken if it takes at most so many times the cycles of several."""
-ROOM_COVERED = 4
-"""The rows of a batch that is brought with its gaps take no more than this part of a partition."""
 ROOM_STORED = 4
 """A tile of a group that is stored takes no more than this part of a partition."""
 
@@ -63,18 +53,6 @@ class _InGroups:
 
     cycles: int
     groups: int
-    axes: Axes
-
-
-@dataclass(frozen=True, slots=True)
-class Covering:
-    """A batch that is brought in whole rows with their gaps, and then seen as `axes`.
-
-    cycles: about how many of the array's that takes, with the turn of a transpose.
-    """
-
-    cycles: int
-    rows: CoveredRows
     axes: Axes
 
 
@@ -187,32 +165,6 @@ class Batches:
         )
         return self._within(tensor, axes, made, BatchGroups(shape, turned.held, axes))
 
-    def covering(self, tensor: str, axes: Axes) -> Covering | None:
-        """Return the cheapest way to bring a batch in tiles by whole rows; None if none suits.
-
-        axes: the view that a product wants. The rows may be those of its transpose, which the array
-        then turns.
-        """
-        builder, shape = self._builder, self._builder.dram.shape(tensor)
-        if _is_dense(shape) or not _can_be_grouped(axes) or not may_be_covered(shape):
-            return None
-        parts = builder.chip.dram.organisation
-        if parts is not None and parts.outstanding == 1:
-            return None  # with one burst in hand, every burst of a gap is waited for
-        if not self._may_arrange() or tensor not in builder.graph.inputs:
-            return None
-        seen = {axes: 0}
-        if carrier(builder.chip, shape.element_type) == shape.element_type:
-            seen[swap(axes)] = builder.cost_of_turning(shape, axes)
-        found = [
-            Covering(covered_cost(builder.chip, rows) + turn, rows, view)
-            for view, turn in seen.items()
-            if len(view[-2]) == 1
-            for gap in gap_choices(shape, view[-2])
-            if self._may_cover(rows := CoveredRows(shape, view[-2], view[-1], gap), view)
-        ]
-        return min(found, key=lambda each: each.cycles, default=None)
-
     def cost_apart(self, tensor: str, axes: Axes, work_cycles: int) -> int:
         """Return about how many cycles a batch takes matrix by matrix, with the work on it."""
         shape, chip = self._builder.dram.shape(tensor), self._builder.chip
@@ -225,44 +177,6 @@ class Batches:
         if self._builder.can_turn(shape.element_type):
             seen[swap(axes)] = self._builder.cost_of_turning(shape, axes)
         return seen
-
-    def _may_cover(self, rows: CoveredRows, view: Axes) -> bool:
-        """Return whether whole rows have room, and a product can take the matrices within them."""
-        chip, (tall, wide) = self._builder.chip, rows.dims
-        size, have = wide * rows.dtype.itemsize, chip.state_buffer.bytes_per_partition
-        fits = -(-tall // block_rows(chip)) * size * ROOM_COVERED <= have
-        return fits and size <= (whole_banks(chip) or have) and is_regular(rows, view)
-
-    def is_covered(self, tensor: str, axes: Axes) -> bool:
-        """Return whether a product has had the view, or its transpose, brought within rows."""
-        return (tensor, axes) in self._windows or (tensor, swap(axes)) in self._windows
-
-    def cover(self, tensor: str, axes: Axes, covering: Covering, other_cycles: int) -> None:
-        """Bring a batch by whole rows, with the gaps between its elements.
-
-        axes: the view that a product wants. other_cycles: of the way that is not taken.
-        """
-        builder, rows, held_as = self._builder, covering.rows, ((0,), (1,))
-        place = f"{tensor}.rows{''.join(map(str, rows.rows))}.{rows.gap}"
-        turned = "" if covering.axes == axes else ", and turned"
-        builder.choose(
-            f"{tensor} is brought in whole rows of all its matrices, with gaps of up to {rows.gap} "
-            f"elements{turned} (about {covering.cycles} cycles; otherwise: {other_cycles})"
-        )
-        builder.dram.part(place, builder.dram.of(tensor), rows, 0)
-        held = builder.place_matrix(
-            rows,
-            held_as,
-            tensor,
-            dram=place,
-            shared=queues_of_tile(builder.chip, longest_run_bytes(rows, held_as)),
-            height=block_rows(builder.chip),
-        )
-        window = CoveredWindow(held.name, rows, Spread(rows.shape.dims, covering.axes))
-        matrix = builder.within(held, window)
-        self._windows[tensor, covering.axes] = matrix.name
-        if covering.axes != axes:
-            builder.turned(matrix, tensor, axes)
 
     def result(self, tensor: str, axes: Axes, beside: Beside) -> Matrix | None:
         """Return the matrices of an output within tiles of many; None if nothing is gained.

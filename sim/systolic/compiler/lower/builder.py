@@ -10,9 +10,8 @@ order.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from systolic.compiler.cost.batches import ALONE, Beside
 from systolic.compiler.cost.dma import load_cost
@@ -21,7 +20,7 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.homes import as_rows, in_unbroken_rows, in_wider_rows
-from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Source
+from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node, Source
 from systolic.compiler.lower.batches import Batches
 from systolic.compiler.lower.chip_homes import ChipHomes
 from systolic.compiler.lower.dram_places import DramPlaces
@@ -34,8 +33,8 @@ from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
-if TYPE_CHECKING:
-    from systolic.compiler.lower.rests import Parts
+MAKES_ONE = ("convert", "turn", "move", "repeat")
+"""Kinds of nodes that do nothing but make a matrix on the chip."""
 
 BY_FAR = 4
 """A turn byte by byte takes the array, so a transposing DMA must take so many times its cycles."""
@@ -52,6 +51,20 @@ class _WayToView:
     axes: Axes
 
 
+@dataclass(frozen=True, slots=True)
+class Remake:
+    """How an operation, whose layer is named, makes its result as a view; None if it cannot.
+
+    Without a view it makes one that its operands allow. due: it must, rather than be turned by
+    products: the graph turns an operand, so that the function would come in front of the turn, or
+    the function makes infinities of small numbers.
+    """
+
+    layer: str
+    due: bool
+    make: Callable[[Axes | None], Matrix | None]
+
+
 class LayerBuilder(Matrices):
     """Collects nodes and matrices while operations are lowered one by one."""
 
@@ -65,37 +78,71 @@ class LayerBuilder(Matrices):
         types: Mapping[str, str] | None = None,
         packed: Collection[str] = (),
         whole: Mapping[str, Shape] | None = None,
-        given_ways: Mapping[str, Parts] | None = None,
     ) -> None:
         """Begin with a graph.
 
         dram: places that there are already. types: those that narrow tensors, which the graph has
         as u8, have for the user. packed: tensors that lie on the chip with several elements in a
         byte, so that no lowering may choose how they lie. whole: tensors that are moved as bytes,
-        with their shapes for the user. given_ways: how moves in DRAM go to some outputs,
-        whatever is best.
+        with their shapes for the user.
         """
         super().__init__(graph, chip, options, dram, types=types or {}, packed=packed)
-        self.given_ways: Mapping[str, Parts] = given_ways or {}
-        self.rival_ways: dict[str, Parts] = {}
         self._folds: dict[tuple[str, Axes], str] = {}
+        self._again: dict[str, Remake] = {}
         self.batches = Batches(self)
         self.homes = ChipHomes(self, types or {}, whole or {})
         self.strand_tensors = StrandTensors(self)
 
     def layers(self) -> Layers:
         """Return the layers with all nodes and matrices."""
-        used = {n for node in self._nodes for n in (*node.inputs, node.output, node.reduced)}
+        nodes = self._needed()
+        used = {n for node in nodes for n in (*node.inputs, node.output, node.reduced)}
         used |= {kept.matrix for kept in self._kept}
         used |= {self._matrices[name].holder for name in used if name}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
         kept, choices = tuple(self._kept), tuple(self._choices)
         places, homes = self.dram.places(), self.homes.given()
-        return Layers(tuple(self._nodes), matrices, places, kept, choices, homes)
+        return Layers(nodes, matrices, places, kept, choices, homes)
 
-    def note_rival(self, output: str, ways: Parts) -> None:
-        """Note the second best ways of a move in DRAM, which are about as good as the best."""
-        self.rival_ways[output] = ways
+    def _needed(self) -> tuple[Node, ...]:
+        """Return the nodes whose results something takes: a tensor may have been made again."""
+        wanted = {self._matrices[kept.matrix].holder for kept in self._kept}
+        found = list[Node]()
+        for node in reversed(self._nodes):
+            made = [self._matrices[name].holder for name in (node.output, node.reduced) if name]
+            if node.kind in MAKES_ONE and not wanted.intersection(made):
+                continue
+            wanted.update(self._matrices[name].holder for name in node.inputs)
+            found.append(node)
+        return tuple(reversed(found))
+
+    def note_remake(
+        self, tensor: str, make: Callable[[Axes | None], Matrix | None], *, due: bool
+    ) -> None:
+        """Note how a tensor is made as another view, from its operands (see `Remake`)."""
+        self._again[tensor] = Remake(self._layer, due, make)
+
+    def is_due(self, tensor: str) -> bool:
+        """Return whether a tensor is made again rather than turned by products."""
+        return tensor in self._again and self._again[tensor].due
+
+    def forget_remake(self, tensor: str) -> None:
+        """Note that the operands of a tensor are not there to make it again."""
+        self._again.pop(tensor, None)
+
+    def has_remake(self, tensor: str) -> bool:
+        """Return whether a tensor can be made as another view from its operands."""
+        return tensor in self._again
+
+    def made_again(self, tensor: str, axes: Axes | None) -> Matrix | None:
+        """Return the tensor made from its operands as a view; None if it cannot be."""
+        if tensor not in self._again:
+            return None
+        before, again = self._layer, self._again[tensor]
+        self._layer = again.layer
+        found = again.make(axes)
+        self._layer = before
+        return found
 
     def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
@@ -130,11 +177,21 @@ class LayerBuilder(Matrices):
         """Return some matrix of the tensor, with the axes of its view."""
         if views := self.views(tensor):
             return views[0]
+        if self.is_withdrawn(tensor) and self.made_again(tensor, None):
+            return self.views(tensor)[0]
         axes = physical(self.dram.shape(tensor))
         return self.load(tensor, axes), axes
 
     def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
-        """Return `source` turned by identity products, which shows the tensor as `axes`."""
+        """Return the tensor as `axes`, the transpose of `source`: turned by identity products.
+
+        Where products spread infinities, the result of a function may have to be made again
+        instead, from turned operands (`Remake.due`).
+        """
+        again = self._again.get(tensor)
+        due = again is not None and again.due and self.spreads(source.dtype)
+        if due and (found := self.made_again(tensor, axes)):
+            return found
         result = self.result(tensor, axes)
         self.turn(source, result)
         return result
@@ -160,6 +217,8 @@ class LayerBuilder(Matrices):
             return self._in_common_tiles(found, tensor, axes)
         if window := self.batches.window(tensor, axes):
             return window
+        if self.is_withdrawn(tensor) and self.has_remake(tensor):
+            return self.made_again(tensor, axes) or self._made_in_own_view(tensor, axes)
         source = self.known(tensor, swap(axes)) or self.batches.window(tensor, swap(axes))
         if source is None and (folded := self._folded(tensor, axes)):
             return folded
@@ -175,6 +234,11 @@ class LayerBuilder(Matrices):
         if source is not None and self.can_turn(source.dtype, at_once=True):
             return self.turned(source, tensor, axes)
         return self.changed(tensor, axes)
+
+    def _made_in_own_view(self, tensor: str, axes: Axes) -> Matrix:
+        """Return a tensor as a view that its operands do not allow, from one that they do."""
+        self.made_again(tensor, None)
+        return self.view(tensor, axes)
 
     def _folded(self, tensor: str, axes: Axes) -> Matrix | None:
         """Return a vector in DRAM as a column, turned many rows at once; None if no time is saved.

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.cost.arrangements import Planner
-from systolic.compiler.cost.turns import carrier, parts_turned, placed_as
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
@@ -25,7 +24,6 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.relays import relayed
-from systolic.compiler.lower.rows_by_words import WordRows, word_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -149,10 +147,6 @@ def _moved(
     alone = len(builder.graph.operations) == 1
     copied = _arrangements(planner, move, ends, alone=alone)
     plans = {plan: planner.engine_work(plan) for plan in copied}
-    turned = {plan: planner.array_work(plan) for plan in _turned(planner, move, ends)}
-    plans |= {
-        plan: work for plan, work in turned.items() if work < min(plans.values(), default=work + 1)
-    }
     if not plans:
         return False
     plan = min(plans, key=lambda plan: plans[plan])
@@ -160,25 +154,15 @@ def _moved(
     if other_cycles is not None and other_cycles <= cycles:
         return False
     source, result = ends
-    names, in_lanes = (source.name, result.name), plan not in turned
-    by_words = word_rows(planner, plan) if in_lanes and alone else None
-    if by_words is not None:
-        cycles = by_words.cycles
-    if relayed(builder, names, permutation, cycles, copied=in_lanes and by_words is None):
+    names = source.name, result.name
+    if relayed(builder, names, permutation, cycles, copied=True):
         return True
-    how = "by identity products of strided rows"
-    if by_words is not None:
-        how = "lane by lane, its rows interleaved by words that DMA copies on"
-    elif in_lanes:
-        words = [word for word in planner.words(plan) if word != move.dtype]
-        how = f"lane by lane{' in words of ' if words else ''}{' or '.join(words)}"
+    words = [word for word in planner.words(plan) if word != move.dtype]
+    how = f"lane by lane{' in words of ' if words else ''}{' or '.join(words)}"
     builder.choose(
         f"{source.name} becomes {result.name} {how}, all matrices together (about {cycles} cycles)"
     )
-    if plan in turned:
-        _emit_turns(builder, plan, ends)
-    else:
-        _emit(builder, plan, ends, planner.engine_columns(plan), by_words)
+    _emit(builder, plan, ends, planner.engine_columns(plan))
     return True
 
 
@@ -213,61 +197,6 @@ def _arrangements(
         plan = Arrangement(move, _apart(planner.chip, move, rows), rows, rows)
         if _is_short(planner, plan) and _fits(planner, plan, alone=alone):
             yield plan
-
-
-def _turned(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iterator[Arrangement]:
-    """Yield arrangements of whole tensors with other rows before than after, if there is room.
-
-    All matrices lie side by side, and the array turns one for each index of the other factors. Only
-    what is turned byte by byte goes so: other types are turned in blocks.
-    """
-    chip, (before, after) = planner.chip, ends
-    if not parts_turned(chip, move.dtype):
-        return
-    first = range(len(move.sizes))
-    tall = min(chip.pe_array.rows, block_rows(chip), chip.result_buffer.bank_words)
-    wide = min(chip.pe_array.cols, block_rows(chip))
-    starts = [rows for rows in _neighbours(first) if before.view(first, rows)]
-    stops = [rows for rows in _neighbours(move.order) if after.view(move.order, rows)]
-    for rows_in in starts:
-        for rows_out in stops:
-            if {*rows_in} & {*rows_out}:
-                continue
-            plan = Arrangement(move, (), rows_in, rows_out)
-            narrow = plan.count(rows_in) <= tall and plan.count(rows_out) <= wide
-            turns = planner.turns(move) * plan.count(plan.rest)
-            if narrow and 3 * turns <= MOST_INSTRUCTIONS and _has_room_to_turn(planner, plan):
-                yield plan
-
-
-def _has_room_to_turn(planner: Planner, plan: Arrangement) -> bool:
-    """Return whether source and result have room, and the source in the type that is turned."""
-    chip, dtype = planner.chip, plan.move.dtype
-    room = chip.state_buffer.bytes_per_partition // _SHARE
-    room = min(room, whole_banks(chip) or room)
-    through = carrier(chip, placed_as(chip, dtype))
-    sizes = [data_type(dtype).size_bytes, data_type(through or dtype).size_bytes]
-    wide = max(plan.count(plan.cols_in), plan.count(plan.cols_out))
-    return wide * max(sizes) <= room
-
-
-def _emit_turns(builder: LayerBuilder, plan: Arrangement, ends: tuple[_End, _End]) -> None:
-    """Place source and result, and add the turns between windows of them."""
-    (before, after), move = ends, plan.move
-    view, made = (
-        before.view(range(len(move.sizes)), plan.rows_in),
-        after.view(move.order, plan.rows_out),
-    )
-    assert view
-    assert made
-    source = builder.carried(builder.in_lanes(before.name, view, given=True))
-    result = builder.in_lanes(after.name, made, given=False)
-    batch: Axes = tuple((n,) for n in plan.rest)
-    builder.turn(
-        _window(builder, source, (*batch, plan.rows_in, plan.rows_out), before),
-        _window(builder, result, (*batch, plan.rows_out, plan.rows_in), after),
-    )
-    builder.keep_matrix(after.name, result, result.axes)
 
 
 def _apart(chip: Chip, move: Move, rows: tuple[int, ...]) -> tuple[int, ...]:
@@ -319,12 +248,10 @@ def _emit(
     plan: Arrangement,
     ends: tuple[_End, _End],
     columns: tuple[tuple[int, ...], tuple[int, ...]],
-    by_words: WordRows | None,
 ) -> None:
     """Place source and result, and add the copies between windows of them.
 
-    columns: those of one copy, and those for each index of which there is one. by_words: where both
-    lie, if rows go by words.
+    columns: those of one copy, and those for each index of which there is one.
     """
     (before, after), move = ends, plan.move
     together, apart = columns
@@ -335,9 +262,8 @@ def _emit(
     )
     assert view
     assert made
-    here, there, width = by_words[:3] if by_words is not None else (None, None, None)
-    source = builder.in_lanes(before.name, view, given=True, byte=here)
-    result = builder.in_lanes(after.name, made, given=False, byte=there, width=width)
+    source = builder.in_lanes(before.name, view, given=True)
+    result = builder.in_lanes(after.name, made, given=False)
     builder.node(
         "convert",
         (_window(builder, source, factors, before),),

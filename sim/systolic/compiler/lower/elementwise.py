@@ -35,6 +35,9 @@ from systolic.workload.operations.binary import BinaryAttributes, placed_dims
 from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
 from systolic.workload.operations.select import SelectAttributes
 
+POLES = ("exponential", "log", "reciprocal", "rsqrt", "square_root", "divide", "power")
+"""What makes infinities or NaN of numbers that are far from the ends of their type."""
+
 
 def each_element(
     step: Callable[[Operation], LaneStep],
@@ -49,10 +52,19 @@ def each_element(
         (source,) = op.inputs
         if _in_strands(builder, op, step(op)):
             return
-        if not join(builder, op, source, step(op)):
-            matrix, axes = builder.any_view(source)
+
+        def again(axes: Axes | None) -> Matrix:
+            if axes is None:
+                matrix, axes = builder.any_view(source)
+            else:
+                matrix = builder.view(source, axes)
             result = builder.result_like(op.output, axes, matrix)
             builder.node("convert", (matrix,), result, step=step(op))
+            return result
+
+        builder.note_remake(op.output, again, due=_is_due(builder, op))
+        if not join(builder, op, source, step(op)):
+            again(None)
 
     return lower
 
@@ -68,10 +80,16 @@ def lower_binary(builder: LayerBuilder, op: Operation) -> None:
     operator = op.attributes_as(BinaryAttributes).operator
     if _in_strands(builder, op, with_each(operator)):
         return
+    _note_remake(builder, op, _binary_as)
     for place in (0, 1):
         if _joined_binary(builder, op, place):
             return
-    axes = _result_axes(builder, op)
+    _binary_as(builder, op, _result_axes(builder, op))
+
+
+def _binary_as(builder: LayerBuilder, op: Operation, axes: Axes) -> Matrix:
+    """Make the result as a view, of operands in views that go with it."""
+    operator = op.attributes_as(BinaryAttributes).operator
     left, right = (_operand(builder, op, place, axes) for place in (0, 1))
     own = next((each for each in (left, right) if builder.has_own_tiles(each)), left)
     result = builder.result_like(op.output, axes, own)
@@ -82,17 +100,61 @@ def lower_binary(builder: LayerBuilder, op: Operation) -> None:
         builder.node("convert", (right, left), result, step=step)
     else:
         builder.node("convert", (left, right), result, step=with_each(operator))
+    return result
 
 
 def lower_select(builder: LayerBuilder, op: Operation) -> None:
     """Bring all three operands in views that go together."""
-    axes = _result_axes(builder, op)
+    _note_remake(builder, op, _select_as)
+    _select_as(builder, op, _result_axes(builder, op))
+
+
+def _select_as(builder: LayerBuilder, op: Operation, axes: Axes) -> Matrix:
     predicate, on_true, on_false = (
         _operand(builder, op, place, axes) for place in range(len(op.inputs))
     )
     own = next((m for m in (on_true, on_false, predicate) if builder.has_own_tiles(m)), on_true)
     result = builder.result_like(op.output, axes, own)
     builder.node("convert", (on_false, predicate, on_true), result, step=select())
+    return result
+
+
+def _note_remake(
+    builder: LayerBuilder,
+    op: Operation,
+    make: Callable[[LayerBuilder, Operation, Axes], Matrix],
+) -> None:
+    """Note how the result is made as a view that goes with all operands."""
+
+    def again(axes: Axes | None) -> Matrix | None:
+        if axes is None:
+            return make(builder, op, _result_axes(builder, op))
+        fits = all(_goes_with(builder, op, place, axes) for place in range(len(op.inputs)))
+        return make(builder, op, axes) if fits else None
+
+    builder.note_remake(op.output, again, due=_is_due(builder, op))
+
+
+def _is_due(builder: LayerBuilder, op: Operation) -> bool:
+    """Return whether the result must not be turned by products with the identity.
+
+    They would spread an infinity that the function makes of a small number, or that it makes before
+    the graph's own turn of an operand. The steps of a softmax or a norm make none.
+    """
+    producers = [builder.graph.producer(name) for name in op.inputs]
+    turned = any(each and each.kind == "transpose" for each in producers)
+    return turned or _has_a_pole(op) or any(builder.is_due(name) for name in op.inputs)
+
+
+def _has_a_pole(op: Operation) -> bool:
+    if op.part_of:
+        return False
+    match op.attributes:
+        case ActivationAttributes(function=function):
+            return function in POLES
+        case BinaryAttributes(operator=operator):
+            return operator in POLES
+    return False
 
 
 def lower_requantise(builder: LayerBuilder, op: Operation) -> None:
@@ -185,6 +247,8 @@ def join(
     if found is None:
         return False
     maker, both = found
+    if maker.kind == "multiply":
+        builder.forget_remake(op.output)  # its operand is nowhere but in the result buffer
     inputs, axes = builder.withdraw(maker)
     result = builder.result_like(op.output, axes, builder.matrix(maker.output))
     builder.node(

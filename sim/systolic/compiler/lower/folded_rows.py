@@ -142,7 +142,7 @@ class FoldedRows:
         builder, name, axes = self._builder, self._names[place], self._views[place]
         in_order, dram = RowFold(self._p), builder.dram
         comes = dram.holds(name) and not builder.is_shown(name)
-        if not comes or builder.batches.is_covered(name, axes):
+        if not comes:
             yield _Way(NOTHING, in_order)
             return
         shape = dram.shape(name)

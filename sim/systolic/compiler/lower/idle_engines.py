@@ -49,7 +49,7 @@ def with_idle_engines(layers: Layers, chip: Chip, options: Options) -> Layers:
         )
         change = nodes[number].change
         assert change is not None
-        if change.part == 1 or (not change.part and beside < SHARED * moved):
+        if beside < SHARED * moved:
             change = replace(change, shared=True)
         else:
             others = [name for name in engines if name != drain_engine(chip, options)]

@@ -25,7 +25,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
-from systolic.compiler.lower.product_parts import BatchWork, bring_operands
+from systolic.compiler.lower.product_moves import bring_operands
 from systolic.compiler.lower.product_places import (
     MovedOperand,
     lies_in_reach,
@@ -62,11 +62,10 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     sizes = _product_axes(builder, op)
     mapping, cycles = _mapping(builder, op, sizes)
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
-    moved, in_reach = list[MovedOperand](), 0
+    moved = list[MovedOperand]()
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
         bring_without_gaps(builder, name, axes, cycles)
         if lies_in_reach(builder, name, axes):
-            in_reach += 1
             continue
         found = move_instead_of_turning(builder, name, axes)
         if found is None:
@@ -74,10 +73,9 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
             found = place_for_product(builder, name, axes)
         moved += [] if found is None else [found]
     work = _array_work(builder, op, sizes, mapping)
-    turns = sum(each.is_sooner_moved for each in moved) + in_reach < len(op.inputs)
-    bring_operands(builder, op.output, moved, None if turns and work.passes > 1 else work)
+    bring_operands(builder, moved)
     views = sizes.lhs, sizes.rhs, out
-    of_lhs, of_rhs, of_out = _beside(builder, op, views, cycles, work.cycles)
+    of_lhs, of_rhs, of_out = _beside(builder, op, views, cycles, work)
     folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
     rows = folded.choose(cycles, _stored_bytes(builder, op.output))
     left = folded.bring(0) or builder.view(op.inputs[0], sizes.lhs, of_lhs)
@@ -90,9 +88,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     builder.batches.store(op.output)
 
 
-def _array_work(
-    builder: LayerBuilder, op: Operation, axes: _ProductAxes, mapping: Mapping
-) -> BatchWork:
+def _array_work(builder: LayerBuilder, op: Operation, axes: _ProductAxes, mapping: Mapping) -> int:
     """Return about how many cycles the array takes for the products of all matrices.
 
     If the result lies in strands, each is made for all matrices before the next one is.
@@ -105,7 +101,7 @@ def _array_work(
     M, N = (-(-M // passes), N) if mapping == "lhs" else (M, -(-N // passes))
     sizes = M, left.dims[-1], N
     each = products_in_turn_cost(builder.chip, mapping, batch, sizes, left.element_type)
-    return BatchWork(each * passes, passes)
+    return each * passes
 
 
 def _beside(

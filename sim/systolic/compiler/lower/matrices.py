@@ -13,7 +13,6 @@ from dataclasses import replace
 from systolic.compiler.cost.turns import BYTES, HALVES, carrier, parts_turned, placed_as, turned_as
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.covered_rows import CoveredWindow
 from systolic.compiler.ir.diagonal import Diagonal
 from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.homes import Interleaved, as_interleaved
@@ -63,6 +62,7 @@ class Matrices:
         self._kept: list[Kept] = []
         self._unplaced: set[str] = set()
         self._at_home: set[str] = set()
+        self._withdrawn: set[str] = set()
         self._dealt = self._find_dealt()
         for name in graph.inputs:
             if graph.tensor(name).home == "dram":
@@ -271,7 +271,7 @@ class Matrices:
         self._nodes.insert(number, Node("gather", layer, (), window.holder, gather=rest))
         self.add(replace(matrix, window=window))
 
-    def within(self, holder: Matrix, window: MatrixWindow | CoveredWindow | FoldedWindow) -> Matrix:
+    def within(self, holder: Matrix, window: MatrixWindow | FoldedWindow) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         dims, axes = window.inner.dims, window.inner.axes
         *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
@@ -483,7 +483,12 @@ class Matrices:
         self._nodes.remove(node)
         made = self._matrices[node.output]
         del self._views[made.tensor]
+        self._withdrawn.add(made.tensor)
         return tuple(self._matrices[name] for name in node.inputs), made.axes
+
+    def is_withdrawn(self, tensor: str) -> bool:
+        """Return whether one instruction made a tensor and what took it: nothing shows it."""
+        return tensor in self._withdrawn and not self._views.get(tensor)
 
     def store(self, matrix: Matrix, tensor: str, shape: Shape, axes: Axes, place: str = "") -> None:
         """Write a matrix, which shows `axes` of the tensor, to its place in DRAM."""
@@ -546,6 +551,11 @@ class Matrices:
         """
         whole = carrier(self.chip, dtype) is not None
         return whole or (not at_once and parts_turned(self.chip, dtype) > 0)
+
+    def spreads(self, dtype: str) -> bool:
+        """Return whether a turn of the type spreads infinities and NaN: it multiplies floats."""
+        floats = data_type(dtype).accumulator == "f32" and not parts_turned(self.chip, dtype)
+        return floats and not self.chip.pe_array.turns_by_passing(dtype)
 
     def _is_narrow(self, cols: int, shape: Shape) -> bool:
         """Return whether a tile of so many columns leaves room for tiles of other matrices."""

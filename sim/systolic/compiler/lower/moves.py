@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.arrangements import Planner
-from systolic.compiler.cost.copy_shares import CopiedBytes, shares_apart, waits_for_bursts
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import whole_rows
@@ -24,26 +23,12 @@ from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.over_chip import cheapest_over_chip, emit_over_chip
 from systolic.compiler.lower.rests import Parts, RestCutter
 from systolic.compiler.lower.views import physical, swap
-from systolic.compiler.lower.ways import Choice, Ends, cheapest, nearest
+from systolic.compiler.lower.ways import Choice, Ends, cheapest
 from systolic.layout import Layout, Shape
 from systolic.workload.options import Options
 
-FEWER = 1.06
-"""A move goes over the chip as a whole if a way in tiles takes so many times its cycles."""
-
 MATRICES = 2
 """The factors of a transpose of one matrix, which has a lowering of its own: square tiles."""
-
-GAPS_COST = 2
-"""Rows are brought with their gaps only if the estimate of another way is more than so many times
-as long. Queues that bring more bytes wait for one another longer, which no estimate knows."""
-
-NEARLY = 1.08
-"""A second arrangement is planned as well if its estimate is at most so many times the best one:
-the schedules say more. Of 46 moves on shipped chips whose DRAM has no rows to open that gains four
-6 to 14 %, and nothing is lost. Twice as much would gain nothing more. Of 38 on chips whose queues
-have several bursts in hand it gains one 19 %, and nothing is lost.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +94,9 @@ def _copied(builder: LayerBuilder, source: str, output: str) -> bool:
     before, after = builder.dram.shape(source), builder.graph.shape(output)
     if before.size_bytes() != after.size_bytes():
         return False  # one of them has padding behind its last element
-    if waits_for_bursts(builder.chip):
-        here, there = (builder.dram.first_byte(name) for name in (builder.dram.of(source), output))
-        size = before.dtype.itemsize
-        copied = CopiedBytes(here, there, before.padded_elements() * size, size)
-        if shares_apart(builder.chip, copied) is None:
-            return False  # reads and writes would close each other's rows
+    parts = builder.chip.dram.organisation
+    if parts is not None and parts.outstanding == 1:
+        return False  # reads and writes would close each other's rows
     builder.choose(f"{output} has the bytes of {source}: they are copied by all DMA queues")
     builder.copied(builder.dram.of(source), output)
     builder.come_home(output)
@@ -174,21 +156,19 @@ def _arranged(
 
     names: of the source and of the result. permutation: of the axes (None: a reshape).
     """
-    ways = builder.given_ways.get(names[1]) or _ways_alone(builder, tuple(parts), names[1])
+    ways = _ways_alone(builder, tuple(parts))
     if ways is None:
         return False
     parts, choices = ways
     cycles = _cycles(builder, choices)
     least = cycles if other_cycles is None else min(cycles, other_cycles)
-    over = cheapest_over_chip(builder, names, permutation, least / FEWER)
+    over = cheapest_over_chip(builder, names, permutation, least)
     if over is not None:
         emit_over_chip(builder, names, over)
         return True
     if other_cycles is not None and other_cycles <= cycles:
         return False
     others = "" if other_cycles is None else f"; as matrices: {other_cycles}"
-    if names[1] in builder.given_ways:
-        others += "; another way has about as many, but a longer schedule"
     what = f"{names[0]} goes to {names[1]} {_in_words(choices)}"
     builder.choose(f"{what} (about {cycles} cycles{others})")
     _emit(builder, parts, choices, _Places(builder.dram.of(names[0]), names[1], names[1]))
@@ -196,40 +176,18 @@ def _arranged(
     return True
 
 
-def _ways_alone(builder: LayerBuilder, parts: tuple[MovePart, ...], output: str) -> Parts | None:
-    """Return the ways of parts beside which nothing goes on; None if none suits one of them.
-
-    Note the second best of one part, and of several parts those that add least to one another, if
-    it is known how long DRAM's channels are busy. Not where a queue has one burst of DRAM in hand:
-    there queues close one another's rows, which no estimate of a schedule knows.
-    """
+def _ways_alone(builder: LayerBuilder, parts: tuple[MovePart, ...]) -> Parts | None:
+    """Return the ways of parts beside which nothing goes on; None if none suits one of them."""
     planner = Planner(builder.chip, builder.options, alone=True)
-    organisation = builder.chip.dram.organisation
-    one_burst = organisation is not None and organisation.outstanding == 1
-    if len(parts) > 1 or one_burst:
-        choices = _choices(parts, planner)
-    else:
-        found = nearest(parts[0].move, planner, near=NEARLY)
-        choices = found[:1]
-        for second in found[1:]:
-            builder.note_rival(output, Parts(parts, [second]))
-    if not choices:
-        return None
-    ways = RestCutter(planner).cut(Parts(parts, choices))
-    if len(ways.parts) > 1 and organisation is not None and not one_burst:
-        others = _choices(ways.parts, planner, overlapping=True)
-        if others and others != ways.choices:
-            builder.note_rival(output, Parts(ways.parts, others))
-    return ways
+    choices = _choices(parts, planner)
+    return RestCutter(planner).cut(Parts(parts, choices)) if choices else None
 
 
-def _choices(
-    parts: Sequence[MovePart], planner: Planner, *, overlapping: bool = False
-) -> list[Choice] | None:
+def _choices(parts: Sequence[MovePart], planner: Planner) -> list[Choice] | None:
     """Return the best way of each part; None if none suits one of them."""
     found: list[Choice] = []
     for part in parts:
-        choice = cheapest(part.move, planner, len(parts), overlapping=overlapping)
+        choice = cheapest(part.move, planner, len(parts))
         if choice is None:
             return None
         found.append(choice)
@@ -267,16 +225,8 @@ def bring_without_gaps(
         return
     if not builder.dram.holds(tensor) or builder.dram.of(tensor) != tensor:
         return
-    if builder.batches.is_covered(tensor, axes):
-        return
     shape = builder.dram.shape(tensor)
     best = _cheapest_without_gaps(builder, shape, axes, stored=False)
-    if (covering := builder.batches.covering(tensor, axes)) is not None:
-        apart = builder.batches.cost_apart(tensor, axes, work_cycles) - work_cycles
-        other = min(best.cycles, apart) if best else apart
-        if covering.cycles * (GAPS_COST if covering.rows.gap else 1) < other:
-            builder.batches.cover(tensor, axes, covering, other)
-            return
     if best is None:
         return
     place = f"{tensor}.dense"

@@ -2,7 +2,7 @@
 
 A tensor that fits comes as a whole, a chunk of its bytes to each partition, and the result is
 stored likewise: the runs are as long as can be. Between both it goes as a move on the chip does, as
-a relay, in rounds from lanes to lanes, or in words. None of the three overlaps another, so it pays
+a relay or in rounds from lanes to lanes. None of the three overlaps another, so it pays
 where runs of tiles are short, or the array takes long. Not here: moves in tiles (`ways`).
 """
 
@@ -22,7 +22,6 @@ from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.relays import Relay, RelayPlanner, lanes_between
-from systolic.compiler.lower.word_relays import PlacedWords, cheapest_word_relay, emit_words
 from systolic.hw.datatypes import data_type
 from systolic.layout import Shape
 
@@ -40,12 +39,10 @@ class OverChip:
     cycles: about how many of the array's all takes, with the copies from DRAM and to it.
     """
 
-    move: Relay | PlacedWords
+    move: Relay
     cycles: int
 
     def __str__(self) -> str:
-        if isinstance(self.move, PlacedWords):
-            return str(self.move)
         count = len(self.move.legs)
         return f"as a relay of {count} leg{'s' if count > 1 else ''}"
 
@@ -73,8 +70,8 @@ def cheapest_over_chip(
         return None
     copied = sum(_copy_cycles(builder, places) for places in pairs[0])
     found = [
-        OverChip(move, copied + cycles)
-        for move, cycles in _moves(builder, names[0], pairs, permutation, others - copied)
+        OverChip(move, copied + move.cycles)
+        for move in _moves(builder, names[0], pairs, permutation, others - copied)
     ]
     best = min(found, key=lambda each: each.cycles, default=None)
     return best if best is not None and best.cycles < others else None
@@ -101,19 +98,16 @@ def _moves(
     pairs: Sequence[tuple[ChipPlaces, ChipPlaces]],
     permutation: Sequence[int] | None,
     most: float,
-) -> Iterator[tuple[Relay | PlacedWords, int]]:
-    """Yield moves between some places, with their cycles; most: what they may take."""
+) -> Iterator[Relay]:
+    """Yield moves between some places; most: what they may take."""
     if most <= 0:
         return
     dtype = builder.graph.shape(source).element_type
     planner = RelayPlanner(builder.chip, builder.options, dtype)
     for planned in (planner.relays, planner.in_rounds):
         for relay in planned(pairs, permutation, most):
-            yield relay, relay.cycles
+            yield relay
             most = min(most, relay.cycles)
-    words = cheapest_word_relay(builder, source, pairs, permutation, most)
-    if words is not None:
-        yield words, words.plan.cycles
 
 
 def emit_over_chip(builder: LayerBuilder, names: tuple[str, str], over: OverChip) -> None:
@@ -128,14 +122,11 @@ def emit_over_chip(builder: LayerBuilder, names: tuple[str, str], over: OverChip
     builder.dram.alias(places[1], output, _shape(move.result))
     source = _matrix(builder, output, move.source, places[0])
     result = _matrix(builder, output, move.result, "")
-    if isinstance(move, PlacedWords):
-        emit_words(builder, output, move, source, result)
-    else:
-        dtype = move.source.shape.element_type
-        held = [lanes_between(builder, output, dtype, leg.target) for leg in move.legs[:-1]]
-        ends = pairwise([source, *held, result])
-        for (before, after), leg in zip(ends, move.legs, strict=True):
-            builder.node("move", (before,), after, leg)
+    dtype = move.source.shape.element_type
+    held = [lanes_between(builder, output, dtype, leg.target) for leg in move.legs[:-1]]
+    ends = pairwise([source, *held, result])
+    for (before, after), leg in zip(ends, move.legs, strict=True):
+        builder.node("move", (before,), after, leg)
     builder.store_at(result, places[1], ROWS_AND_COLUMNS)
     builder.come_home(output)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from systolic.compiler.cost.dma import bus_cost, load_cost, shared_cycles, tile_latencies
 from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import blocks_cost, turn_cost
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.blocks import (
     blocks_of,
     check_room,
@@ -276,6 +277,9 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
         axes = tuple(tuple(back[d] for d in group) for group in strands.axes)
         builder.rename_strands(strands, output, axes)
         return
+    if builder.has_remake(source):
+        again = partial(_seen_again, builder, source, permutation, output)
+        builder.note_remake(output, again, due=builder.is_due(source))
     seen = builder.views(source)
     if builder.dram.holds(source):
         wanted = physical(builder.graph.shape(output))
@@ -287,6 +291,16 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
         seen = [view for view in views if view[1] == in_source] or views
     for matrix, axes in seen:
         builder.rename(matrix, output, tuple(tuple(back[d] for d in group) for group in axes))
+
+
+def _seen_again(
+    builder: LayerBuilder, source: str, permutation: Sequence[int], output: str, axes: Axes | None
+) -> Matrix:
+    """Show as the result the source in the view that makes it `axes`."""
+    axes = physical(builder.graph.shape(output)) if axes is None else axes
+    matrix = builder.view(source, tuple(tuple(permutation[d] for d in group) for group in axes))
+    builder.rename(matrix, output, axes)
+    return matrix
 
 
 def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:

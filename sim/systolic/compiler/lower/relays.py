@@ -50,8 +50,6 @@ from systolic.compiler.lower.digit_moves import (
 )
 from systolic.compiler.lower.lane_rounds import rounds as rounds_of
 from systolic.compiler.lower.lane_rounds import rounds_choices
-from systolic.compiler.lower.turned_lanes import cheapest_turns, emit_turns, may_share_turns
-from systolic.compiler.lower.word_relays import cheapest_word_relay, emit_word_relay
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
@@ -124,19 +122,6 @@ def relayed(
     usual, most = (others, others * COPIED) if shared is None else (shared, shared)
     if relay is not None and copied and relay.in_rounds and relay.cycles > most:
         relay = cheapest_relay(builder, names, permutation, others, rounds=False)
-    least = min(usual, relay.cycles) if relay is not None else usual
-    places = _places(builder, names, permutation)
-    words = cheapest_word_relay(builder, names[0], places, permutation, least / FEWER)
-    turns = None
-    if may_share_turns(builder, names, permutation):
-        limit = words.plan.cycles - 1 if words is not None else least / FEWER
-        turns = cheapest_turns(builder, names[0], places, permutation, limit)
-    if turns is not None:
-        emit_turns(builder, names, turns)
-        return True
-    if words is not None:
-        emit_word_relay(builder, names, words)
-        return True
     if relay is None or relay.cycles * FEWER > usual:
         return False
     emit_relay(builder, names, relay)

@@ -19,10 +19,9 @@ from systolic.compiler.lower.chip_moves import may_stay_in_lanes, reshape_in_lan
 from systolic.compiler.lower.digit_moves import views_at_home
 from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.permute import both_at
-from systolic.compiler.lower.regrouped import Regrouper
 from systolic.compiler.lower.relays import moved_from_place_to_place
 from systolic.compiler.lower.same_places import stays_in_place
-from systolic.compiler.lower.views import ends_in, home_views, lies_as, physical, row_major, swap
+from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 
@@ -55,9 +54,6 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         return
     if _straight_to_dram(builder.graph, output):
         minor = physical(Shape(before.element_type, before.dims))[-1]
-        direct = _cycles_to_store(builder, before, _stored_as(views[0][1], minor))
-        if _regrouped(builder, (source, output), direct, stored=True):
-            return
         matrix, axes = builder.storable(source, minor)
         builder.store_reshaped(matrix, source, output, axes)
     elif builder.options.via == "dram":
@@ -119,7 +115,7 @@ def _moved(builder: LayerBuilder, source: str, output: str) -> None:
     views = [seen for _, seen in builder.views(source)]
     cycles, first, change = _cheapest_move(builder, (source, output), views)
     assert isinstance(change.target, Spread)
-    if _brought(builder, (source, output), cycles) or _regrouped(builder, (source, output), cycles):
+    if _brought(builder, (source, output), cycles):
         return
     builder.moved(builder.view(source, first), change, output, change.target.axes)
 
@@ -167,43 +163,6 @@ def _brought(builder: LayerBuilder, names: tuple[str, str], other_cycles: int) -
     found = builder.place_matrix(place, axes, names[1], dram=matrix.dram)
     builder.rename(found, names[1], last)
     return True
-
-
-def _regrouped(
-    builder: LayerBuilder, names: tuple[str, str], other_cycles: int, *, stored: bool = False
-) -> bool:
-    """Move the elements by whole rows if that is cheaper; return whether it is done.
-
-    stored: the result is to be stored in DRAM, in logical order; the cycles are those with that.
-    """
-    nested = common_factors(*(builder.graph.shape(name).dims for name in names))
-    if nested is None or builder.options.via is not None:
-        return False
-    regrouper = Regrouper(builder, names, nested)
-    way = regrouper.cheapest(stored=stored)
-    if way is None or way.cycles >= other_cycles:
-        return False
-    how = "lane by lane" if way.rest is None else "by identity products of whole rows"
-    builder.choose(
-        f"{names[0]} becomes {names[1]} {how} (about {way.cycles} cycles; otherwise: "
-        f"{other_cycles})"
-    )
-    regrouper.emit(way)
-    return True
-
-
-def _stored_as(axes: Axes, minor: tuple[int, ...]) -> Axes:
-    """Return the view as which a tensor of such a view is stored with those dimensions last."""
-    if ends_in(axes[-1], minor):
-        return axes
-    if ends_in(axes[-2], minor):
-        return swap(axes)
-    return (*((axis,) for group in axes for axis in group if axis not in minor), minor)
-
-
-def _cycles_to_store(builder: LayerBuilder, shape: Shape, axes: Axes) -> int:
-    """Return about how many cycles a tensor takes to go to DRAM, there in logical order."""
-    return store_cost(builder.chip, Shape(shape.element_type, shape.dims), axes)
 
 
 def _cheapest_move(

@@ -1,4 +1,4 @@
-"""The table of lowerings and bounds: a row for each operation.
+"""The table of lowerings: a row for each operation.
 
 A lowering takes the builder and the operation; it asks for views of the inputs and makes a view of
 the output. `_finish` then brings outputs to the memory in which they live. The meaning of the
@@ -7,9 +7,7 @@ operations is in `systolic.workload.operations.table`, which has the same keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable
 
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
@@ -27,6 +25,7 @@ from systolic.compiler.lower.embedding import lower_embedding
 from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
 from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
+from systolic.compiler.lower.matrices import PRODUCTS
 from systolic.compiler.lower.moves import stored_without_gaps
 from systolic.compiler.lower.packed import (
     Carried,
@@ -40,7 +39,6 @@ from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.pool import lower_pool
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
-from systolic.compiler.lower.rests import Parts
 from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError, perhaps, shortened
@@ -50,39 +48,26 @@ from systolic.workload import OPERATIONS, Graph, Operation
 from systolic.workload.expand import expanded
 from systolic.workload.options import Options
 
-BoundKind = Literal["product", "move", "bytes"]
+Lower = Callable[[LayerBuilder, Operation], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Lowering:
-    """A row: the function that makes the nodes, and the kind of bound that holds.
-
-    bound: of a product, of elements that change places, or of the bytes that DRAM must give and
-    take (`systolic.compiler.bounds.run`).
-    """
-
-    lower: Callable[[LayerBuilder, Operation], None]
-    bound: BoundKind
-
-
-LOWERINGS: dict[str, Lowering] = {
-    "matmul": Lowering(lower_matmul, "product"),
-    "conv2d": Lowering(lower_conv2d, "product"),
-    "transpose": Lowering(lower_transpose, "move"),
-    "relayout": Lowering(lower_relayout, "move"),
-    "reshape": Lowering(lower_reshape, "move"),
-    "cast": Lowering(lower_cast, "bytes"),
-    "activation": Lowering(each_element(activation_step), "bytes"),
-    "binary": Lowering(lower_binary, "bytes"),
-    "select": Lowering(lower_select, "bytes"),
-    "requantise": Lowering(lower_requantise, "bytes"),
-    "reduce": Lowering(lower_reduce, "bytes"),
-    "pool": Lowering(lower_pool, "bytes"),
-    "slice": Lowering(lower_slice, "bytes"),
-    "concat": Lowering(lower_concat, "bytes"),
-    "pad": Lowering(lower_pad, "bytes"),
-    "embedding": Lowering(lower_embedding, "bytes"),
-    "causal_mask": Lowering(lower_causal_mask, "bytes"),
+LOWERINGS: dict[str, Lower] = {
+    "matmul": lower_matmul,
+    "conv2d": lower_conv2d,
+    "transpose": lower_transpose,
+    "relayout": lower_relayout,
+    "reshape": lower_reshape,
+    "cast": lower_cast,
+    "activation": each_element(activation_step),
+    "binary": lower_binary,
+    "select": lower_select,
+    "requantise": lower_requantise,
+    "reduce": lower_reduce,
+    "pool": lower_pool,
+    "slice": lower_slice,
+    "concat": lower_concat,
+    "pad": lower_pad,
+    "embedding": lower_embedding,
+    "causal_mask": lower_causal_mask,
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
 """All operations but composites, which are lowered part by part."""
@@ -92,14 +77,9 @@ if LOWERINGS.keys() != LOWERED:
     )
 
 
-def bound_kind(op: Operation) -> BoundKind:
-    """Return the kind of an operation's bound; of a composite only its bytes are counted."""
-    return "bytes" if op.row.parts is not None else LOWERINGS[op.kind].bound
-
-
 def check_choices(graph: Graph, options: Options) -> None:
     """Raise CompileError if options are for a product that is not there, or do not fit its kind."""
-    products = {op.name: op.kind for op in graph.operations if bound_kind(op) == "product"}
+    products = {op.name: op.kind for op in graph.operations if op.kind in PRODUCTS}
     for name, own in options.operations.items():
         where = f"compile.operations.{shortened(name)}"
         if name not in products:
@@ -119,22 +99,11 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     check_choices(graph, options)
     carried = carried_graph(expanded(graph), chip)
     check_room(graph, chip)
-    builder = _lowered(carried, chip, options)
-    layers, rivals = with_idle_engines(builder.layers(), chip, options), builder.rival_ways
-    if not rivals or len(graph.operations) > 1:
-        return layers
-    in_parts = any(len(ways.parts) > 1 for ways in rivals.values())
-    rival = _lowered(carried, chip, options, rivals).layers()
-    return replace(layers, rival=rival, rival_in_parts=in_parts)
+    return with_idle_engines(_lowered(carried, chip, options).layers(), chip, options)
 
 
-def _lowered(
-    carried: Carried,
-    chip: Chip,
-    options: Options,
-    given_ways: Mapping[str, Parts] | None = None,
-) -> LayerBuilder:
-    """Return the builder of a graph that is lowered; given_ways: see the builder."""
+def _lowered(carried: Carried, chip: Chip, options: Options) -> LayerBuilder:
+    """Return the builder of a graph that is lowered."""
     graph = carried.graph
     places = reserve_places(carried, chip)
     builder = LayerBuilder(
@@ -145,7 +114,6 @@ def _lowered(
         types=carried.types,
         packed=carried.on_chip,
         whole=carried.whole,
-        given_ways=given_ways,
     )
     prepare_outputs(builder, carried)  # before anything is written over what is there
     unpack_inputs(builder, carried)
@@ -155,7 +123,7 @@ def _lowered(
         builder.begin(op.part_of or op.name)
         for name in (*op.inputs, op.output):
             data_type(graph.shape(name).element_type)
-        LOWERINGS[op.kind].lower(builder, op)
+        LOWERINGS[op.kind](builder, op)
     makers = {op.output: op.part_of or op.name for op in graph.operations}
     packed = {each.elements: each for each in carried.outputs}
     for name in graph.outputs:

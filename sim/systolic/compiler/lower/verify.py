@@ -55,7 +55,6 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
             stored_later.pop(0)
         elif node.kind != "copy":
             again = node.output in made and node.output not in background
-            again &= node.change is None or not node.change.in_part
             given = matrices[node.output].source != "node" and node.kind != "pack"
             if again or given:
                 yield f"node {node}: {node.output} is there already"

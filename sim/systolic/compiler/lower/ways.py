@@ -23,13 +23,6 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.candidates import lane_by_lane, turned
-from systolic.compiler.lower.word_ways import (
-    emit_words,
-    on_words,
-    words_estimate,
-    words_instructions,
-    words_work,
-)
 from systolic.hw.datatypes import data_type
 
 MOST_FACTORS = 8
@@ -79,37 +72,14 @@ class Choice:
     plan: Arrangement
 
 
-def cheapest(
-    move: Move, planner: Planner, parts: int = 1, *, overlapping: bool = False
-) -> Choice | None:
+def cheapest(move: Move, planner: Planner, parts: int = 1) -> Choice | None:
     """Return the best way of a move with the best arrangement; None if none suits.
 
-    parts: how many moves share the state buffer. overlapping: the best is what adds least to the
-    others (`Estimate.beside`).
+    parts: how many moves share the state buffer.
     """
-    return next(iter(nearest(move, planner, parts, overlapping=overlapping)), None)
-
-
-def nearest(
-    move: Move,
-    planner: Planner,
-    parts: int = 1,
-    near: float = 1.0,
-    *,
-    overlapping: bool = False,
-) -> list[Choice]:
-    """Return what `cheapest` does, and then the second best if there is one nearly as good.
-
-    near: how many times the best estimate the second one may be. One of the same estimate is mostly
-    the same tiles in another order.
-    """
-
-    def ticks_of(estimate: Estimate) -> int:
-        return estimate.beside(parts) if overlapping else estimate.ticks
-
     if not 2 <= len(move.sizes) <= MOST_FACTORS:
-        return []
-    found: list[Choice] = []
+        return None
+    best: Choice | None = None
     most = math.inf
     closely = replace(planner, by_address=planner.alone)
     for way in WAYS:
@@ -121,14 +91,12 @@ def nearest(
             if way.tiled and planner.least_ticks(plan) >= most:
                 continue
             between = way.between(planner, plan)
-            if between >= most or ticks_of(way.estimate(planner, plan, between)) >= most:
+            if between >= most or way.estimate(planner, plan, between).ticks >= most:
                 continue
-            ticks = ticks_of(way.estimate(closely, plan, between))
-            if ticks < most and all(ticks != each.ticks for each in found):
-                found = sorted([*found, Choice(ticks, way, plan)], key=lambda each: each.ticks)
-                found = [each for each in found[:2] if each.ticks <= near * found[0].ticks]
-                most = found[1].ticks if len(found) == 2 else near * found[0].ticks
-    return found
+            ticks = way.estimate(closely, plan, between).ticks
+            if ticks < most:
+                best, most = Choice(ticks, way, plan), ticks
+    return best
 
 
 class _ElementBytes(NamedTuple):
@@ -227,13 +195,6 @@ def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     source = _window(builder, plan, held, (*batch, plan.rows_in, plan.rows_out), made=False)
     made = _window(builder, plan, after, (*batch, plan.rows_out, plan.rows_in), made=True)
     builder.turn(source, made)
-    builder.store_at(after, ends.target, after.axes)
-
-
-def _emit_words(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
-    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.brought), made=False)
-    after = _tile(builder, plan, ends, (*plan.groups, plan.rows_out, plan.cols_out), made=True)
-    emit_words(builder, Planner(builder.chip, builder.options), plan, (before, after))
     builder.store_at(after, ends.target, after.axes)
 
 
@@ -346,13 +307,5 @@ WAYS: tuple[Way, ...] = (
         emit=_emit_array,
         between=Planner.array_work,
         least=Planner.least_by_array,
-    ),
-    Way(
-        "by words that the array turns",
-        on_words,
-        words_estimate,
-        words_instructions,
-        emit=_emit_words,
-        between=words_work,
     ),
 )

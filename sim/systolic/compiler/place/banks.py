@@ -68,8 +68,6 @@ class BanksByRole:
         self._turn = dict.fromkeys(ROLES, 0)
         self._besides = _besides(layers)
         self._multiplied_with = _multiplied_with(layers)
-        self._made_late = _made_late(layers)
-        self._made_in_parts = tuple(sorted(_made_in_parts(layers)))
         self._bank_bytes = chip.state_buffer.bank_bytes
         self._bytes = chip.state_buffer.bytes_per_partition
         self._given = {m.name: m.bank for m in layers.matrices if m.bank is not None}
@@ -102,19 +100,12 @@ class BanksByRole:
         """Return the matrices that are read while the array streams this one, or an engine does."""
         return self._besides.get(matrix, ())
 
-    def read_in_parts(self, matrix: str) -> tuple[str, ...]:
-        """Return what a product takes the first part of while a matrix between two legs is read."""
-        return self._made_in_parts if matrix in self._made_late else ()
-
-    def apart(
-        self, matrix: str, wish: Wish, taken: Collection[int], rather: Collection[int] = ()
-    ) -> Wish:
+    def apart(self, matrix: str, wish: Wish, taken: Collection[int]) -> Wish:
         """Return a wish that leaves out banks in which tiles lie that are read at the same time.
 
         Of the other banks those of the wish come first, then those that hold few tiles which are
         streamed. What engines read may lie with stationary tiles too, which are read in loads only.
-        rather: further banks to leave out, if there are others. The wish stays as it is if every
-        bank is taken.
+        The wish stays as it is if every bank is taken.
         """
         roles: tuple[Role, ...] = ("turned", "result")
         if self._roles.get(matrix, "result") == "result":
@@ -122,8 +113,7 @@ class BanksByRole:
         rings = [self._rings[role] for role in roles if role in self._rings]
         ranges = [*wish.ranges, *(bank for ring in rings for bank in ring)]
         free = [bank for bank in ranges if bank.first // self._bank_bytes not in taken]
-        best = [bank for bank in free if bank.first // self._bank_bytes not in rather] or free
-        return replace(wish, ranges=tuple(best)) if best else wish
+        return replace(wish, ranges=tuple(free)) if free else wish
 
     def multiplied_with(self, matrix: str) -> tuple[str, ...]:
         """Return the matrices that products read in the same cycles as this one."""
@@ -217,8 +207,7 @@ def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
     """Return, for what products stream, the matrices with which engines take their sums out.
 
     And for what products of images make, if engines go over it, what is read meanwhile: these
-    matrices, and what is streamed. What products make, and what other moves make meanwhile, keep
-    out of one another's banks.
+    matrices, and what is streamed.
     """
     matrices = {matrix.name: matrix for matrix in layers.matrices}
     found: dict[str, tuple[str, ...]] = {}
@@ -231,10 +220,6 @@ def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
             made = matrices[node.output]
             if made.name in gone_over and made.block is not None and made.window is None:
                 found[made.name] = tuple(sorted({*read, streamed} - {made.name}))
-    made_late = _made_late(layers)
-    products = {matrices[n.output].holder for n in layers.nodes if n.kind == "multiply"}
-    found |= {name: tuple(sorted(products)) for name in made_late}
-    found |= {name: tuple(sorted(made_late)) for name in products if made_late}
     return {name: read for name, read in found.items() if read}
 
 
@@ -248,24 +233,6 @@ def _multiplied_with(layers: Layers) -> dict[str, tuple[str, ...]]:
             found[one] = (*found.get(one, ()), other)
             found[other] = (*found.get(other, ()), one)
     return found
-
-
-def _made_late(layers: Layers) -> set[str]:
-    """Return the matrices between the legs of moves that are made while a product goes on."""
-    return {
-        node.output
-        for node in layers.nodes
-        if node.change is not None and node.change.part == 2 and not node.change.in_part
-    }
-
-
-def _made_in_parts(layers: Layers) -> set[str]:
-    """Return the matrices of which a product takes the first part while the other one is made."""
-    return {
-        node.output
-        for node in layers.nodes
-        if node.change is not None and node.change.part == 2 and node.change.in_part
-    }
 
 
 def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ring]:

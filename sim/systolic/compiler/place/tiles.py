@@ -20,7 +20,6 @@ from systolic.compiler.ir.windows import PartWindow, WordWindow
 from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.halves import halves_of
-from systolic.compiler.place.move_parts import columns_of_first_parts, halves_of_first_parts
 from systolic.compiler.place.residency import Residency, Resident
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
@@ -55,8 +54,6 @@ class OnChip:
         self._waited = dict.fromkeys(
             (node.output for node in layers.nodes if node.kind == "multiply"), tiled.waited_columns
         )
-        self._waited |= columns_of_first_parts(layers)
-        self._halved = halves_of_first_parts(layers)
         read = {self.matrices[name].holder for node in layers.nodes for name in node.inputs}
         made = {self.matrices[node.output].holder for node in layers.nodes if node.output}
         self._moved_last = made - read if layers.only_moves else set[str]()
@@ -203,19 +200,15 @@ class OnChip:
             return self._across_banks(tile.matrix, wish, self.size_bytes(tile))
         if not besides:
             return self._in_halves(tile, wish)
-        taken, in_parts = self._banks_of_all(besides), self.banks.read_in_parts(tile.matrix)
-        return self.banks.apart(tile.matrix, wish, taken, self._banks_of_all(in_parts))
+        return self.banks.apart(tile.matrix, wish, self._banks_of_all(besides))
 
     def _across_banks(self, matrix: str, wish: Wish, size: int) -> Wish:
         """Return a wish for so many bytes of a matrix across two banks.
 
-        Half of them lie in each, or half of those that engines share. What two engines write, and
-        nothing else moves on, is divided as they are fast: each writes in one bank.
+        Half of them lie in each. What two engines write, and nothing else moves on, is divided as
+        they are fast: each writes in one bank.
         """
-        columns, element = self._halved.get(matrix), data_type(self.matrices[matrix].dtype)
-        if columns is not None:
-            before = columns * element.size_bytes
-        elif matrix in self._moved_last:
+        if matrix in self._moved_last:
             before = bytes_of_first(self.chip, in_words(size))
         else:
             before = in_words(size) // 2

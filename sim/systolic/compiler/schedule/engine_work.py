@@ -18,8 +18,7 @@ from systolic.compiler.cost.engines import (
     engines_able,
     on_cheapest,
 )
-from systolic.compiler.cost.rows_by_words import RowsByWords, rows_by_words
-from systolic.compiler.cost.side_by_side import shared_ticks, side_by_side
+from systolic.compiler.cost.side_by_side import side_by_side
 from systolic.compiler.ir.copy_cuts import joined
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
@@ -167,36 +166,12 @@ class EngineWork:
         copies = [copy for copy, _, _ in held]
         chosen = self.engine or self._options.drain_engine
         whole = [] if chosen else joined(copies)
-        by_words = self._by_words(whole) if self._tiles.copies_at_once else None
-        if by_words is not None:
-            self._add_by_words(by_words, sources.values(), targets.values())
-            return
         shared = [side_by_side(self._chip, self._soonest(copy)) for copy in whole]
         if all(len(parts) == 1 for parts in shared):
             shared = [(copy,) for copy in copies]
         for parts in shared:
             for part in parts if len(parts) > 1 else (self._soonest(parts[0], self._busy),):
                 self.add(part, sources.values(), targets.values())
-
-    def _by_words(self, copies: list[Copy]) -> RowsByWords | None:
-        """Return how rows go by words, if that is quicker than a copy that engines share."""
-        if len(copies) != 1:
-            return None
-        copy = self._soonest(copies[0])
-        found = rows_by_words(self._chip, copy)
-        return found if found and found.ticks < shared_ticks(self._chip, copy) else None
-
-    def _add_by_words(
-        self, found: RowsByWords, sources: Iterable[Region], targets: Iterable[Region]
-    ) -> None:
-        """Add the instructions of rows that go by words, each behind the one for which it waits."""
-        done = [Region(f"words{number}") for number in range(len(found.steps))]
-        for step, region in zip(found.steps, done, strict=True):
-            reads = [] if step.after is None else [done[step.after]]
-            if isinstance(step.work, Copy):
-                self.add(step.work, [*sources, *reads], [*targets, region])
-            else:
-                self._drafts.add(step.work, reads, [*targets, region])
 
     def _left_to(self, node: Node, work: OnEngine, made: Access) -> str:
         """Return the engine that takes sums of images out, as another one goes over them ("": any).

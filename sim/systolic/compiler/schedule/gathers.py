@@ -6,17 +6,17 @@ A copy takes rows that stay neighbours, and columns that one access reaches on e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.compiler.cost.engines import in_best_words, on_cheapest
+from systolic.compiler.cost.engines import engines_able, in_best_words, on_cheapest
 from systolic.compiler.cost.moves import lane_copy
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.gathers import NOWHERE, Gather, runs_of, stretches
+from systolic.compiler.ir.gathers import NOWHERE, ColumnRun, Gather, runs_of, stretches
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Task
@@ -72,8 +72,28 @@ class GatherMaker:
             self._tiles.made(target.tile).add_columns(down, across)
             for run in runs_of(across, across):
                 made = self._access(target, down, run.target, run.target_pairs)
+                if not engines_able(self._tiles.chip, step(engine="", target=made)):
+                    self._fill_from_above(target, down, run, step)
+                    continue
                 filled = on_cheapest(self._tiles.chip, self._options, step, self._busy, target=made)
                 self._drafts.add(filled, (), (target.region,))
+
+    def _fill_from_above(
+        self, target: Resident, down: Span, run: ColumnRun, step: Callable[..., Memset]
+    ) -> None:
+        """Fill rows that begin where no engine may begin, from a row above that one may.
+
+        What is copied to the rows between comes later, and so does every other fill.
+        """
+        chip, column = self._tiles.chip, (run.target, run.target_pairs)
+        spans = (Span(first, down.stop - first) for first in range(down.first - 1, -1, -1))
+        wide = (self._access(target, rows, *column) for rows in spans)
+        able = (made for made in wide if engines_able(chip, step(engine="", target=made)))
+        made = next(able, self._access(target, down, *column))
+        target.region.end_phase()
+        filled = on_cheapest(chip, self._options, step, self._busy, target=made)
+        self._drafts.add(filled, (), (target.region,))
+        target.region.end_phase()
 
     def _copy(self, source: Resident, target: Resident, task: Task, gather: Gather) -> None:
         (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]

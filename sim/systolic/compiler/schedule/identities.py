@@ -89,15 +89,12 @@ class Identities:
             default=default,
         )
 
-    def make(self, of_sums: Mapping[str, int]) -> None:
-        """Place an identity of each type that is turned; if it is not stored, let it be written.
-
-        of_sums: the rows that are wanted besides, by the type of sums that are turned.
-        """
+    def make(self) -> None:
+        """Place an identity of each type that is turned; if it is not stored, let it be written."""
         heights: dict[str, int] = {}
         for matrix in self.turned():
             heights[matrix.dtype] = max(heights.get(matrix.dtype, 0), self.rows(matrix))
-        for dtype, rows in {**heights, **of_sums}.items():
+        for dtype, rows in heights.items():
             self._make(dtype, rows)
 
     def _make(self, dtype: str, rows: int) -> None:

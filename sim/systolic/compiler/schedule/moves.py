@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.arrays import Integers
-from systolic.compiler.cost.bank_halves import in_bank_halves
 from systolic.compiler.cost.engines import in_best_words
 from systolic.compiler.cost.lane_rounds import LEAST_SHARED, turns_ticks
 from systolic.compiler.cost.moves import moving_engine
@@ -58,7 +57,6 @@ class MoveMaker:
         self._nodes, self._transfers = layers.nodes, transfers
         self._busy = busy
         self._ports: dict[int, tuple[str, Region]] = {}
-        self._first_parts = Region("first parts")
 
     def move(self, task: Task) -> None:
         """Copy the elements that one tile has of another."""
@@ -89,12 +87,6 @@ class MoveMaker:
                 self._drafts.add(part, (source.region,), (target.region,))
         turns = self._in_turns(rounds, whole) if shared and rounds else [*_turns(whole)]
         reads, writes = [source.region], [target.region]
-        # An engine that has shared the first part would only be in the way of what is left of it.
-        engines = {copy.engine for turn in turns for copy in turn}
-        if change.part == 1 and (len(engines) > 1 or self._first_parts.writers):
-            writes.append(self._first_parts)
-        if change.part == 2:
-            reads.append(self._first_parts)
         for number, turn in enumerate(turns):
             if number and len(rounds) > 1:
                 target.region.end_phase()  # no engine comes to a bank before the other has left it
@@ -109,15 +101,12 @@ class MoveMaker:
     ) -> list[list[Copy]]:
         """Return what engines do of rounds at the same time: in a turn each is in its own banks.
 
-        rounds: the parts of each copy by itself. whole: the copies. Copies may also be cut where
-        banks end. The least estimate counts.
+        rounds: the parts of each copy by itself. whole: the copies. The least estimate counts.
         """
         chip = self._tiles.chip
         several, alone = ([p for p in rounds if (len(p) > 1) is cut] for cut in (True, False))
-        halves = in_bank_halves(chip, [copy for (copy,) in whole])
         found = [[*_turns(whole)]]
         cut = [[*_turns(rounds)], [*_turns(several), *_turns(alone)]] if several else []
-        cut += [[*_turns(halves)]] if halves else []
         found += [turns for turns in cut if all(keep_apart(chip, turn) for turn in turns)]
         return min(found, key=lambda turns: turns_ticks(chip, turns))
 

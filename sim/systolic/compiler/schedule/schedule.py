@@ -26,7 +26,6 @@ from systolic.compiler.schedule.engine_work import EngineWork
 from systolic.compiler.schedule.gathers import GatherMaker
 from systolic.compiler.schedule.identities import Identities
 from systolic.compiler.schedule.lanes import LaneMaker
-from systolic.compiler.schedule.loaded_pixels import LoadedProductMaker
 from systolic.compiler.schedule.moves import MoveMaker
 from systolic.compiler.schedule.packing import PackMaker
 from systolic.compiler.schedule.products import ProductMaker
@@ -155,7 +154,6 @@ class _Scheduler:
             words = min(words, self._identities.most_words(words))
         made_by = self._engines, SumBanks(chip, words), self._identities
         self.products = ProductMaker(self._drafts, self._tiles, layers, *made_by[:2])
-        self.pixels = LoadedProductMaker(self._drafts, self._tiles, layers, tiled, made_by)
         self.turns = TurnMaker(self._drafts, self._tiles, layers, options, made_by)
         self.lanes = LaneMaker(layers, self._tiles, self._engines, self._identities.casts)
         self.moves = MoveMaker(
@@ -202,8 +200,7 @@ class _Scheduler:
         pieces = self._tiles.give(matrices)
         self._tiles.reserve(matrices)
         self._drafts.begin(self._first_layer("turn"))
-        self._identities.make(self.pixels.of_sums())
-        self.pixels.make_room()
+        self._identities.make()
         for number, task in enumerate(self._tiled.tasks):
             if number and self._tiled.tasks[number - 1].node != task.node:
                 self.turns.results.finish()
@@ -230,7 +227,7 @@ class _Scheduler:
             self.transfers.next_byte,
             self._evictions,
             tuple(self._tiles.bases.items()),
-            self.turns.turned + self.pixels.turned,
+            self.turns.turned,
             self._identities.accesses,
             frozenset(self._identities.by_engine),
             tuple(self._brought.items()),
@@ -308,8 +305,8 @@ class _Scheduler:
                 self._memory.drop(self._memory.resident[tile])
 
     def multiply(self, task: Task) -> None:
-        """Multiply tiles; of products whose pixels are loaded, turn the sums too."""
-        (self.pixels if task.beside >= 0 else self.products).multiply(task)
+        """Multiply tiles."""
+        self.products.multiply(task)
 
     def store(self, task: Task) -> None:
         """Copy a finished tile to DRAM; the last tile goes through all queues."""

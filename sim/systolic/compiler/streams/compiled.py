@@ -271,7 +271,7 @@ def shortened(planned: Planned) -> list[tuple[Frame, int]]:
     block = cut.columns[0] * cut.partitions[0]
     blocks, number = -(-first.count // block), tile_count(frame, cut)
     each = number // blocks
-    few, many = (-(-times * (plan.slots + 1) // each) for times in (1, 2))
+    few, many = (times * -(-(plan.slots + 1) // each) for times in (1, 2))
     if many >= blocks:
         return [(frame, number)]
     return [

@@ -63,7 +63,7 @@ def only_products(tiled: Tiled, layers: Layers) -> bool:
             continue
         windows = (matrices[name].window for name in (*node.inputs[:2], node.output))
         plain = not any(isinstance(window, PixelWindow) for window in windows)
-        if not plain or node.diagonal is not None or node.step.cls is Select or task.beside >= 0:
+        if not plain or node.diagonal is not None or node.step.cls is Select:
             return False
     multiplies = any(task.kind == "multiply" for task in tiled.tasks)
     return multiplies and steps <= MOST_STEPS and stored.isdisjoint(read)

@@ -18,7 +18,6 @@ from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, Task
 from systolic.compiler.tile.late_rows import LateRows
-from systolic.compiler.tile.loaded_pixels import PixelLoader
 from systolic.compiler.tile.masks import taken_columns
 from systolic.compiler.tile.order import TaskOrder
 from systolic.compiler.tile.tiles import Tiles
@@ -62,7 +61,6 @@ class ProductCutter:
         self._tiles, self._order = growing
         self._matrices, self._block = self._tiles.matrices, self._tiles.block
         self.loops: list[tuple[int, Loops]] = []
-        self._pixels = PixelLoader(layers, chip, options, self._tiles, limits.room_bytes)
         self._loaded: set[str] = set()
         self._brought = 0.0
         self._late_rows = LateRows(layers, chip, limits.room_bytes)
@@ -81,10 +79,6 @@ class ProductCutter:
         a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
         p, q = self._block
-        if (loaded := self._pixels.loops(node)) is not None:
-            self.loops.append((number, loaded))
-            self._pixels.cut(number, loaded, self._order)
-            return
         cols = list(spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
         chunk = min(b.cols, q, self._chip.multiply_vectors)
         moving = self._chunks(b, out, chunk)

@@ -69,7 +69,6 @@ class _Verifier:
             if task.kind == "store":
                 self._to_come[self._places.written(task)][task.node] += 1
         self._growing: dict[tuple[int, int, Span, Span], int] = {}
-        self._aside: list[list[tuple[object, ...]]] = []
 
     def check(self, number: int, task: Task) -> None:
         """Check a task, and note the elements that it writes."""
@@ -92,8 +91,6 @@ class _Verifier:
         self._where = "after all tasks"
         if self._growing:
             raise self._broken("sums have begun and not ended")
-        if self._aside:
-            raise self._broken("sums wait to be turned")
         for name, mask in self._written.items():
             missing = np.count_nonzero(self._elements(name) & ~mask)
             if missing and name not in self._background:
@@ -132,9 +129,6 @@ class _Verifier:
         """Check a task of this kind."""
         a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
-        if not task.rows and task.beside >= 0:
-            self._turned_sums(task, node)
-            return
         if not task.rows:
             self._filled(task, node)
             return
@@ -144,9 +138,7 @@ class _Verifier:
             number = operand_number(operand, out, task.number)
             for span in columns:
                 self._read(operand, number, rows, span, task.reads)
-        if task.last and task.beside >= 0:
-            self._set_aside(task)
-        elif task.last:
+        if task.last:
             self._take_out(task, node)
 
     def _take_out(self, task: Task, node: Node) -> None:
@@ -155,21 +147,6 @@ class _Verifier:
             for other in task.moving:
                 self._others(task, node, (some, other))
                 self._write(self._matrices[node.output], task.number, some, other, task.writes)
-
-    def _set_aside(self, task: Task) -> None:
-        """Note the sums of a block of loaded columns, which wait until their group is turned."""
-        if task.beside == 0:
-            self._aside.append([])
-        if not self._aside or len(self._aside[-1]) != task.beside:
-            raise self._broken(f"block {task.beside} of a group does not come behind the others")
-        self._aside[-1].append((task.node, task.number, task.cols, task.moving))
-
-    def _turned_sums(self, task: Task, node: Node) -> None:
-        """Check that the sums of a group are turned: those that have waited longest."""
-        group = [(task.node, task.number, task.cols, (block,)) for block in task.moving]
-        if not self._aside or self._aside.pop(0) != group or self._growing:
-            raise self._broken("sums are turned that do not wait for it, or not all of their group")
-        self._take_out(task, node)
 
     def _filled(self, task: Task, node: Node) -> None:
         """Check that a select takes nothing of what is filled without sums."""
@@ -305,7 +282,7 @@ class _Verifier:
         target = self._written[written.matrix][written.number]
         window = target[rows.first : rows.stop, cols.first : cols.stop]
         self._require_fresh(written.matrix, bool(window[here].any()))
-        padding = (logical < 0) & (not node.change.in_part)
+        padding = logical < 0
         window[here | padding] = True  # nothing is written to padding
 
     def gather(self, task: Task, node: Node) -> None:

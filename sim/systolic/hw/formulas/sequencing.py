@@ -6,11 +6,9 @@ Source: docs/timing_model.md, section 3. How many bytes an instruction has is fo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from systolic.hw.formulas.ticks import after
-from systolic.hw.formulas.timing import Bound, largest
+from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip, Fetch
 
 
@@ -36,14 +34,6 @@ def stream_start(fetch: Fetch, number: int, size_bytes: int, interval_cycles: in
     return max(arrival + number * step, by_slots)
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """Instructions of one kind that a run has at least, and the bytes that each has at least."""
-
-    count: int
-    size_bytes: int
-
-
 def first_start(chip: Chip, size_bytes: int) -> int:
     """Return the tick from which the first instruction of a run can start."""
     if chip.fetch is None:
@@ -60,45 +50,3 @@ def behind_fetch(chip: Chip, bound: Bound, size_bytes: int) -> Bound:
     together = math.lcm(*chip.queue_periods.values())
     late = first_start(chip, size_bytes) // together * together
     return replace(bound, ticks=bound.ticks + late) if bound.ticks else bound
-
-
-def array_queue_bound(chip: Chip, loads: Instructions, multiplies: Instructions) -> Bound:
-    """Return the least time in which the array's queue can start that many loads and multiplies.
-
-    The last of them begins behind the fetch of all, behind the dispatch of those before it, and the
-    last multiply behind the intervals of the others; then it takes a cycle at least.
-    """
-    array, count = chip.pe_array, loads.count + multiplies.count
-    name = chip.period("pe_array")
-    first = first_start(chip, min(loads.size_bytes, multiplies.size_bytes))
-    dispatched = (count if array.dispatch == "serial" else count - 1) * array.dispatch_cycles
-    intervals = (multiplies.count - 1) * array.min_interval_cycles
-    found = [
-        Bound(after(chip, first, "pe_array", dispatched + 1), "dispatch of pe_array", name),
-        Bound(after(chip, first, "pe_array", intervals + 1), "multiplies of pe_array", name),
-    ]
-    if chip.fetch is not None:
-        tick = _last_arrival(chip, chip.fetch, [loads, multiplies])
-        found.append(Bound(after(chip, tick, "pe_array", 1), "instruction fetch", name))
-    return largest(found)
-
-
-def fetch_bound(chip: Chip, kinds: Sequence[Instructions]) -> Bound:
-    """Return the least time in which the path brings instructions of all queues together.
-
-    The last of them arrives behind the bytes of all, and then takes a cycle of some unit at least.
-    """
-    if chip.fetch is None:
-        return Bound(0, "instruction fetch", chip.period("pe_array"))
-    path = sum(kind.count * path_cycles(chip.fetch, kind.size_bytes) for kind in kinds)
-    tick = (path + chip.fetch.latency_cycles) * chip.fetch_period
-    end = min(after(chip, tick, unit, 1) for unit in ("pe_array", "dma", *chip.lane_engines))
-    return Bound(end, "instruction fetch", chip.period("pe_array"))
-
-
-def _last_arrival(chip: Chip, fetch: Fetch, kinds: Sequence[Instructions]) -> int:
-    """Return the tick from which the last of one queue's instructions can start."""
-    path = sum(kind.count * path_cycles(fetch, kind.size_bytes) for kind in kinds)
-    count, least = sum(kind.count for kind in kinds), min(kind.size_bytes for kind in kinds)
-    cycles = max(path + fetch.latency_cycles, stream_start(fetch, count - 1, least, 0))
-    return cycles * chip.fetch_period

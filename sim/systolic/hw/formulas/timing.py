@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from systolic.hw.datatypes import data_type
@@ -39,13 +39,6 @@ def load_reads(chip: Chip, K: int, N: int, dtype: str) -> int:
     if chip.pe_array.weight_path == "left":
         return parts
     return -(-K // chip.pe_array.fast_load) * parts
-
-
-def cut_reads(chip: Chip, reads: int) -> int:
-    """Return the least reads of one part of a tile that takes so many reads, cut by its columns."""
-    sizes = [data_type(name).size_bytes for name in chip.pe_array.cycles_per_vector]
-    passing = min(chip.pe_array.cols, chip.port_width_bytes // max(sizes))
-    return -(-reads // -(-chip.pe_array.cols // passing))
 
 
 def right_cycles(array: PEArray, col: int) -> int:
@@ -120,7 +113,7 @@ def dma_cycles(
     so that every byte is moved twice. rows: so many descriptors move side by side, each in a
     partition of its own (1: each alone). For DRAM with an organisation and one burst in hand this
     is the least: every run begins with a burst, every row is open (addresses are known to
-    `hw.formulas.dram.lone_copy_cycles`). More in hand: `hw.formulas.moves.least_moving_cycles`.
+    `hw.formulas.dram.lone_copy_cycles`).
     """
     cycles = dma_latency_cycles(chip, dram=dram)
     for count, size in descriptor_bytes:
@@ -336,81 +329,6 @@ def last_byte(chip: Chip, tick: int) -> int:
     return after(chip, tick, "dma", lone_latency_cycles(chip) + 1)
 
 
-def transpose_bound(
-    chip: Chip,
-    tiles: Sequence[tuple[int, int]],
-    dtype: str,
-    unit: str,
-    dram_bytes: int = 0,
-    *,
-    whole: bool = True,
-) -> Bound:
-    """Return the best possible time for transposing these K x N tiles on the array.
-
-    `dram_bytes` are moved in and moved out as well (0: on chip). whole: the tiles are those of
-    every schedule; else a schedule may cut others out of them, at the price of more vectors.
-    """
-    array, engine = chip.pe_array, chip.engine(unit)
-    v = array.turn_cycles(dtype)
-    loads = [load_reads(chip, K, N, dtype) for K, N in tiles]
-    vectors = [K for K, _ in tiles]
-    words = sum(vectors)
-    if not engine.rates:
-        words = sum(engine_reads(engine, K) for K in vectors) * engine.elements_per_cycle
-    first, width = min(loads), min(N for _, N in tiles)
-    if not whole and array.weight_path == "top":
-        first = 1  # rows can be cut, which costs no vectors
-    work = ArrayWork(
-        first,
-        first + right_cycles(array, width - 1),
-        sum(loads),
-        sum(vectors),
-        (sum(vectors) - 1) * v,
-        width,
-        words,
-        (min(vectors) - 1) * v if whole else 0,
-    )
-    outside, extra = bool(dram_bytes), (min(vectors), min(vectors) * v)
-    cuts = [work] if whole else [work, *cut_finer(chip, work, extra, extra)]
-    found = [array_bound(chip, w, [unit], from_dram=outside, to_dram=outside) for w in cuts]
-    best = min(found, key=lambda bound: bound.ticks)
-    return largest([best, dram_bound(chip, 2 * dram_bytes)]) if dram_bytes else best
-
-
-def cut_finer(
-    chip: Chip, work: ArrayWork, any_tile: tuple[int, int], last_tile: tuple[int, int]
-) -> list[ArrayWork]:
-    """Return the work of schedules that cut one tile more than need be, and two tiles more.
-
-    A schedule that cuts a tile of `width` columns may load `a` of its columns first of all, and the
-    others last of all. A schedule that cuts two tiles may load a single column of one tile first,
-    and a single column of the other last. Each cut streams the vectors of its tile once more.
-    any_tile, last_tile: the vectors and cycles of the cheapest tile, of all tiles and of those that
-    may come last.
-    """
-    array, width = chip.pe_array, work.width
-    if array.weight_path == "left":
-        ends = min(
-            -(-a // array.fast_load) + right_cycles(array, max(0, width - a - 1))
-            for a in range(1, width + 1)
-        )
-    else:  # cutting rows shortens the load; cutting columns shortens the way out and the load
-        ends = min(1 + right_cycles(array, width - 1), cut_reads(chip, work.first))
-    both = (any_tile[0] + last_tile[0], any_tile[1] + last_tile[1])
-    return [
-        replace(
-            work,
-            first=1,
-            width=1,
-            ends=found,
-            vectors=work.vectors + vectors,
-            stream=work.stream + cycles,
-            last=0,
-        )
-        for found, (vectors, cycles) in ((ends, any_tile), (1, both))
-    ]
-
-
 def dram_bound(chip: Chip, bytes_moved: int, copied_bytes: int = 0) -> Bound:
     """Return the least time in which DRAM and the DMA queues can move that many bytes.
 
@@ -425,3 +343,9 @@ def dram_bound(chip: Chip, bytes_moved: int, copied_bytes: int = 0) -> Bound:
         moving = max(least_cycles(chip, bytes_moved), opened_cycles(chip, bytes_moved))
     ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + moving)
     return Bound(ticks, "DRAM bandwidth", chip.period("pe_array"))
+
+
+def extents(size: int, tile: int) -> list[tuple[int, int]]:
+    """Return (extent, how many) of the tiles of a dimension."""
+    whole, rest = divmod(size, tile)
+    return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]

@@ -1,1 +1,0 @@
-"""Bounds: the times that no schedule can beat."""
