@@ -46,7 +46,7 @@ from systolic.workload import Graph, GraphBuilder
 
 ALL = tuple(sorted(path.stem for path in CHIPS.glob("*.toml")))
 FLOATS, INTEGERS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2"), ("s8", "u8", "s32")
-MOST_ELEMENTS, SMALL_ELEMENTS = 1 << 20, 1 << 12
+MOST_ELEMENTS, SMALL_ELEMENTS = 1 << 18, 1 << 12
 SMALL = ("fetch_16x16", "ideal_4x4")
 WANTED = {"median": 2, "nine tenths": 5, "worst": 15}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
@@ -112,7 +112,7 @@ def divides(one, other):
             edges.add(unit)
             unit *= mode.count
     ordered = sorted(edges)
-    return all(b % a == 0 for a, b in zip(ordered, ordered[1:], strict=False))
+    return all(b % a == 0 for a, b in pairwise(ordered))
 
 
 def test_compose_is_one_map_after_the_other():

@@ -154,7 +154,7 @@ RATIOS = {row[0]: row for row in SCRIPT["ordinary_works"]()}
 
 @pytest.mark.parametrize("name", [name for name in RATIOS if "NHWC" not in name])
 def test_ordinary_work_runs_well(name):
-    """Within 2.5 times of what must move on an ideal chip; the denominators stand beside the works."""
+    """Within 2.5 times of what must move, on an ideal chip."""
     _, denominator, graph = RATIOS[name]
     chip = load_chip(CHIPS / f"{IDEAL}.toml")
     assert SCRIPT["measured"](graph, chip, values=False, seed=0) <= 2.5 * denominator

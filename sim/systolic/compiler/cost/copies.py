@@ -1,4 +1,4 @@
-"""What a copy takes, from how many runs it has and how long they are: a closed form, no sampling."""
+"""What a copy takes, by the number and the length of its runs: a closed form, no sampling."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def runs_cycles(chip: Chip, runs: int, size_bytes: int, lanes: int, *, within: b
 def _within_cycles(chip: Chip, runs: int, size_bytes: int) -> int:
     rows = chip.dma.engine_count if chip.dma.is_spread else 1
     cost = -(-runs // rows) * chip.dma.descriptor_cycles
-    moving = runs * run_cycles(chip, size_bytes, within=True) // (1 if rows == 1 else 1)
-    if chip.dma.is_spread:
+    if chip.dma.is_spread:  # all engines move each run
         moving = run_cycles(chip, runs * size_bytes, within=True)
+    else:
+        moving = runs * run_cycles(chip, size_bytes, within=True)
     return max(cost, moving) if chip.dma.descriptor_cost == "max" else cost + moving
 
 

@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A part of an index space: the place of its first element on each side, a nest per dimension."""
+    """A part of an index space: the place of its first element on each side, nests by dimension."""
 
     at: tuple[int, ...]
     dims: tuple[Nest, ...]
@@ -104,7 +104,7 @@ def pieces(count: int, sides: Sequence[Along]) -> Iterator[Piece]:
 
 
 def _recognised(places: Integers) -> Iterator[Piece]:
-    """Yield pieces of a list of places, [indices, sides]: each the longest nest that begins there."""
+    """Yield pieces of places, [indices, sides]: each is the longest nest that begins there."""
     first = 0
     while first < len(places):
         nest = _nest_from(places[first:])

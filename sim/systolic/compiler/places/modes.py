@@ -1,21 +1,21 @@
 """The algebra of modes: shape and stride, with a step on each of several sides at once.
 
-A *mode* is an extent: so many indices, and for each *side* how far its place moves from an index to
-the next. A side is whatever an index leads to: a byte of a tensor in DRAM, one of another tensor, a
-partition, a byte of a partition. A *nest* is a tuple of modes, the outermost first. It maps an index
-to a place on every side: the index is written in digits, one for each mode, the last mode's digit
-running fastest, and the place is the sum of digit times step. The field calls it a layout of
-shape : stride (CuTe); here one shape has several strides.
+A *mode* is an extent: a number of indices, and for each *side* how far the place moves from an
+index to the next. A side is what an index leads to: a byte of a tensor in DRAM, one of another
+tensor, a partition, a byte of a partition. A *nest* is a tuple of modes, the outermost first. It
+maps an index to a place on every side: the index is written in digits, one for each mode, the last
+mode's digit running fastest, and the place is the sum of digit times step. The field calls it a
+layout, shape : stride (CuTe); here one shape has several strides.
 
 An example. f32[4,6] in rows of 24 bytes, and the same elements turned, in rows of 16 bytes, are
 
     (Mode(4, (24, 4)), Mode(6, (4, 16)))
 
-Index 7 has the digits (1, 1): byte 28 here, byte 20 there. The side here alone coalesces to one mode,
-``Mode(24, (4,))``, as its rows follow one another; both together do not. ``split(mode, 3)`` makes
-``(Mode(2, (12, 48)), Mode(3, (4, 16)))`` of the inner mode: two tiles of three columns. Windows of
-three rows, one row apart, are ``(Mode(2, (24, 4)), Mode(3, (24, 4)), ...)``: a mode's step may be
-less than what the modes inside it stretch over.
+Index 7 has the digits (1, 1): byte 28 here, byte 20 there. The first side alone coalesces to one
+mode, ``Mode(24, (4,))``, as its rows follow one another; both together do not. ``split(mode, 3)``
+makes ``(Mode(2, (12, 48)), Mode(3, (4, 16)))`` of the inner mode: two tiles of three columns. Two
+windows of three rows, one row apart, are ``(Mode(2, (24, 4)), Mode(3, (24, 4)), ...)``: a mode's
+step may be less than what the modes inside it stretch over.
 
 Not here: which modes become partitions, columns or tiles, and what that costs.
 """

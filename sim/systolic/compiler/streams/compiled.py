@@ -14,7 +14,7 @@ from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.places.modes import stretch
-from systolic.compiler.streams.emit import Plan, Stage, emit
+from systolic.compiler.streams.emit import emit
 from systolic.compiler.streams.plan import (
     ALIKE,
     JUDGED,
@@ -23,8 +23,9 @@ from systolic.compiler.streams.plan import (
     Judge,
     rated_plans,
 )
+from systolic.compiler.streams.stage import Plan, Stage
 from systolic.compiler.streams.table import streams
-from systolic.compiler.streams.tiling import Cut, Shape, tile_count, tiles
+from systolic.compiler.streams.tiling import Cut, TileShape, tile_count, tiles
 from systolic.compiler.streams.work import Frame, Stream
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.hw.datatypes import SIZE_BYTES
@@ -98,7 +99,7 @@ def _said(stream: Stream, planned: Planned) -> str:
     if cut is None:
         return f"{how}, within DRAM through {plan.store_ways} queues ({ticks})"
     first = next(tiles(frame, cut))
-    shape = Shape(frame, cut, first.counts)
+    shape = TileShape(frame, cut, first.counts)
     number = sum(1 for _ in tiles(frame, cut))
     return (
         f"{how}, {number} tiles of {shape.lanes} partitions x {shape.held(None, 0).elements} "
@@ -198,7 +199,7 @@ class _Planner:
         return self.judge(waits_for_engines(program, self.chip))
 
     def _together(self, planned: Sequence[Planned]) -> tuple[Draft, ...] | None:
-        """Return the drafts of frames alone, their tensors one after another; None if one fits not."""
+        """Return the drafts of frames alone, tensors in turn; None if one does not fit."""
         bases: dict[str, int] = {}
         at = 0
         for frame in (each.frame for each in planned):
@@ -212,7 +213,7 @@ class _Planner:
                 return None
         return tuple(stage.drafts.found)
 
-    def _engine_ticks(self, frame: Frame, cut: Cut, shape: Shape) -> tuple[float, int] | None:
+    def _engine_ticks(self, frame: Frame, cut: Cut, shape: TileShape) -> tuple[float, int] | None:
         """Return the ticks for which engines are busy with a tile, and how many could share it."""
         bases = {side.tensor: 0 for side in frame.sides}
         stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
@@ -270,7 +271,7 @@ def shortened(planned: Planned) -> list[tuple[Frame, int]]:
     block = cut.columns[0] * cut.partitions[0]
     blocks, number = -(-first.count // block), tile_count(frame, cut)
     each = number // blocks
-    few, many = (-(-times * (plan.slots + 1) // each) for times in (1, 2))
+    few, many = (times * -(-(plan.slots + 1) // each) for times in (1, 2))
     if many >= blocks:
         return [(frame, number)]
     return [

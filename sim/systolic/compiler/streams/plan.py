@@ -1,9 +1,9 @@
 """Plans of a frame: how it is cut and through which queues it goes, and which of them is taken.
 
-Candidates come from the frame's modes and the chip's numbers. A closed form orders them: the time of
-the busiest unit, and a tile's way through all units. The best few are simulated, times only, by the
-judge that `run` hands in; how many is counted, never timed, so that the same program is made wherever
-and whenever it is compiled. Without a judge the first is taken.
+Candidates come from the frame's modes and the chip's numbers. A closed form orders them: the time
+of the busiest unit, and a tile's way through all units. The best few are simulated, times only, by
+the judge that `run` hands in. They are counted, never timed, so that the same program is made on
+every machine. Without a judge the first is taken.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import product
 
 from systolic.compiler.cost.copies import latency_cycles, runs_cycles
 from systolic.compiler.places.modes import stretch
-from systolic.compiler.streams.emit import Plan
-from systolic.compiler.streams.tiling import Cut, Move, Shape, tile_count, tiles
+from systolic.compiler.streams.stage import Plan
+from systolic.compiler.streams.tiling import Cut, Move, TileShape, tile_count, tiles
 from systolic.compiler.streams.work import Frame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.formulas.dram import dram_rate
@@ -46,9 +46,11 @@ class Rated:
     ticks: float
 
 
-EngineCost = Callable[[Frame, Cut, Shape], tuple[float, int] | None]
-"""Returns the ticks of an engine for a tile, and how many engines could do all of it; None if a tile
-does not fit."""
+EngineCost = Callable[[Frame, Cut, TileShape], tuple[float, int] | None]
+"""Returns the ticks of an engine for a tile, and how many engines could do all of it.
+
+None if a tile does not fit.
+"""
 
 
 def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rated]:
@@ -254,7 +256,7 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
         return
     first = next(tiles(frame, cut))
     try:
-        shape = Shape(frame, cut, first.counts)
+        shape = TileShape(frame, cut, first.counts)
         loads = [
             (frame.sides[side].dtype, move)
             for part in frame.parts
@@ -297,7 +299,7 @@ def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class _Moving:
-    """Copies of a tile: how many, their bytes, the cycles of all one after another, the longest's."""
+    """Copies of a tile: number, bytes, cycles of all in turn, and cycles of the longest."""
 
     copies: int
     bytes: int
@@ -305,7 +307,7 @@ class _Moving:
     longest: float
 
     def cycles(self, chip: Chip, queues: int, ways: int) -> float:
-        """Return the cycles of all through some queues, each copy shared by some, with latencies."""
+        """Return the cycles of all through some queues, `ways` for each copy, with latencies."""
         if not self.copies:
             return 0.0
         together = self.copies * ways

@@ -4,8 +4,8 @@ Each mode of n indices is cut into blocks of partitions x columns: n = blocks * 
 A tile has one block of every mode. Its partitions are the P of all modes, the outermost first; its
 columns the C, and all inner modes of the frame. Where C does not divide the indices that a tile has
 of its outermost partition mode, the last partition begins earlier, so that it too is full; only its
-end is stored. An operand lies on the chip in the order of its own memory, so that its runs are as long
-as they can be; the engine takes its elements in the order of the result. Repeated elements are
+end is stored. An operand lies on the chip in the order of its own memory, so that its runs are as
+long as they can be; the engine takes its elements in the order of the result. Repeated elements are
 brought once for each partition. Elements with gaps between them may be brought with their gaps.
 """
 
@@ -77,7 +77,7 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class Shape:
+class TileShape:
     """The tiles of a frame that have so many indices of each mode: they are all alike."""
 
     frame: Frame
@@ -111,6 +111,36 @@ class Shape:
         """Return the modes of the columns: those of the frame, then the inner ones."""
         own = [Mode(c, m.steps) for c, m in zip(self.columns, self.frame.modes, strict=True)]
         return [*own, *self.inner(part)]
+
+    @property
+    def passes(self) -> bool:
+        """Return whether what is loaded can be stored as it lies, without an engine."""
+        (first, *others) = self.frame.parts
+        if others or not first.kernel.moves:
+            return False
+        return self.held(first, first.kernel.inputs[0]) == self.held(None, 0)
+
+    def order(self, part: Part) -> list[tuple[int, int]]:
+        """Return (number, count) of a part's columns, in the order of the result's memory.
+
+        What the result does not move in comes last, as it stands: it is repeated or reduced.
+        """
+        modes = self.modes(part)
+        found = [(n, mode.count) for n, mode in enumerate(modes) if mode.count > 1]
+        return sorted(found, key=lambda each: -modes[each[0]].steps[0])
+
+    def kept_and_reduced(self, part: Part) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return the modes of `order` in which the result moves, and the others."""
+        modes, order = self.modes(part), self.order(part)
+        kept = [each for each in order if modes[each[0]].steps[0]]
+        return kept, order[len(kept) :]
+
+    def first_column(self, part: Part) -> int:
+        """Return the element of the result's columns with which a part begins."""
+        if not self.frame.inner or not part.at:
+            return 0
+        axis = len(self.frame.modes)
+        return part.at[0] // part.inner[0].steps[0] * self.held(None, 0).steps[axis]
 
     def held(self, part: Part | None, side: int) -> Held:
         """Return how a side's elements lie in a partition, compact in the order of its memory."""
@@ -195,7 +225,7 @@ class Shape:
 def _moves(
     lanes: Pairs, first: int, columns: list[tuple[int, int, int]], at: int, chip_at: int, ways: int
 ) -> Iterator[Move]:
-    """Yield copies of some partitions: what four pairs cannot name is cut, and so is what is shared.
+    """Yield copies of some partitions: what four pairs cannot name is cut, as is what is shared.
 
     lanes: (step, count) in DRAM. columns: (step in DRAM, count, step on the chip).
     """

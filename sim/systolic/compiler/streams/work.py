@@ -2,8 +2,8 @@
 
 A stream makes one tensor. Its elements are seen as modes (`systolic.compiler.places`) whose sides
 are the result and the operands: dimensions that lie alike on all sides are one mode. A frame is a
-box of them; the frames of a stream are disjoint. What is computed is a kernel: steps of engines, each
-of one instruction for all elements of a tile. Not here: which operation becomes which frames
+box of them; the frames of a stream are disjoint. What is computed is a kernel: steps of engines,
+each of one instruction for all elements of a tile. Not here: which operation becomes which frames
 (`systolic.compiler.streams.table`), and how a frame is cut (`tiling`).
 """
 
@@ -87,14 +87,18 @@ class Frame:
         return len(self.parts) == 1 and self.parts[0].kernel.moves
 
     def key(self) -> tuple[object, ...]:
-        """Return what its plan depends on: everything but the tensors' names."""
-        return (
-            tuple(side.dtype for side in self.sides),
-            self.at,
-            self.modes,
-            self.parts,
-            self.inner,
-        )
+        """Return what its plan depends on: neither names nor the place of the first element."""
+        parts = [
+            (
+                part.inner,
+                part.at,
+                part.kernel.inputs,
+                part.kernel.fill,
+                [(step.lane, step.operands, step.dtype) for step in part.kernel.steps],
+            )
+            for part in self.parts
+        ]
+        return [side.dtype for side in self.sides], self.modes, self.inner, parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""Where buffers lie in the state buffer: a bank of its own for each, as far as there are any.
+
+A unit that writes one buffer then never meets another that writes, or reads, the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from systolic.hw.spec import Chip
+
+ALIGNED_BYTES = 64
+"""Where buffers begin: a multiple of every element's size, and of a burst."""
+
+
+class Wanted(NamedTuple):
+    """The bytes of a buffer; `middle`: the byte that begins the second of two banks (0: any)."""
+
+    size_bytes: int
+    middle: int = 0
+
+
+@dataclass(slots=True)
+class Buffers:
+    """The bytes of each bank that are taken, from its first on."""
+
+    bank_bytes: int
+    taken: list[int]
+
+    @classmethod
+    def of(cls, chip: Chip) -> Buffers:
+        """Return the empty banks of a chip."""
+        return cls(chip.state_buffer.bank_bytes, [0] * chip.state_buffer.banks)
+
+    def place_all(self, wanted: Sequence[Wanted]) -> tuple[Buffers, list[int]] | None:
+        """Return the banks with some buffers, and their first bytes; None if there is no room."""
+        after = Buffers(self.bank_bytes, list(self.taken))
+        found = [after._place(*each) for each in wanted]
+        firsts = [first for first in found if first is not None]
+        return (after, firsts) if len(firsts) == len(wanted) else None
+
+    def _place(self, size_bytes: int, middle: int) -> int | None:
+        if middle and max(middle, size_bytes - middle) <= self.bank_bytes:
+            pair = self._empty(2, step=2)
+            if pair is not None:
+                return pair + self.bank_bytes - middle
+        if size_bytes > self.bank_bytes:
+            return self._empty(-(-size_bytes // self.bank_bytes))
+        bank = min(range(len(self.taken)), key=lambda n: self.taken[n])
+        first = self.taken[bank]
+        if first + size_bytes > self.bank_bytes:
+            return None
+        self.taken[bank] += -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
+        return bank * self.bank_bytes + first
+
+    def _empty(self, banks: int, step: int = 1) -> int | None:
+        """Take so many empty banks side by side; return the first byte of the first."""
+        for first in range(0, len(self.taken) - banks + 1, step):
+            if not any(self.taken[first : first + banks]):
+                self.taken[first : first + banks] = [self.bank_bytes] * banks
+                return first * self.bank_bytes
+        return None

@@ -1,0 +1,131 @@
+"""What streams have in common while they are emitted: drafts, regions of memory, busy units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from systolic.compiler.cost.copies import move_cycles
+from systolic.compiler.cost.engines import on_cheapest
+from systolic.compiler.ir.dependencies import Ref, Region
+from systolic.compiler.ir.drafts import Drafts
+from systolic.compiler.ir.lane_step import LaneStep
+from systolic.compiler.streams.buffers import Buffers, Wanted
+from systolic.compiler.streams.tiling import Cut
+from systolic.hw.spec import Chip
+from systolic.isa import Access, DmaCopy
+from systolic.spans import Interval
+from systolic.workload.options import Options
+
+
+class Plan(NamedTuple):
+    """How a frame is done.
+
+    cut: None if its elements are copied within DRAM, through any queues. slots: tiles in the state
+    buffer at a time. load_queues, store_queues: the first DMA queues load, the last ones store.
+    load_ways, store_ways: among how many queues each copy is shared. shares: of a tile's columns,
+    an engine each; buffers lie with the middle of a row on the edge of two banks, so that engines
+    have ports of their own.
+    """
+
+    cut: Cut | None
+    slots: int = 1
+    load_queues: int = 1
+    store_queues: int = 1
+    load_ways: int = 1
+    store_ways: int = 1
+    shares: int = 1
+
+
+@dataclass(slots=True)
+class Stage:
+    """The drafts so far, where tensors lie in DRAM, and who uses which bytes.
+
+    bases: the first byte of each tensor in DRAM. busy: the ticks that each engine has been given;
+    queued: the cycles of each DMA queue. tables: functions whose tables engines have been told of.
+    """
+
+    chip: Chip
+    options: Options
+    bases: dict[str, int]
+    drafts: Drafts
+    frames: int = 0
+    tables: set[str] = field(default_factory=set)
+    _dram: dict[str, Region] = field(default_factory=dict)
+    _used: list[tuple[Interval, Region]] = field(default_factory=list)
+    _busy: dict[str, int] = field(default_factory=dict)
+    _queued: dict[int, float] = field(default_factory=dict)
+    _buffers: Buffers | None = None
+
+    def tensor(self, name: str) -> Region:
+        """Return the region of a tensor in DRAM."""
+        return self._dram.setdefault(name, Region(f"dram:{name}"))
+
+    def buffers(self, names: Sequence[str], wanted: Sequence[Wanted]) -> list[Buffer] | None:
+        """Return buffers beside those of the frames before, or over them; None without room.
+
+        The users of a buffer wait for all earlier users of its bytes.
+        """
+        for begun in (self._buffers, Buffers.of(self.chip)):
+            found = begun and begun.place_all(wanted)
+            if found:
+                self._buffers, firsts = found
+                sizes = [each.size_bytes for each in wanted]
+                spans = [Interval(a, a + n) for a, n in zip(firsts, sizes, strict=True)]
+                return self._regions(names, spans)
+        return None
+
+    def _regions(self, names: Sequence[str], spans: Sequence[Interval]) -> list[Buffer]:
+        made = [
+            (span, Region(name, before=list(dict.fromkeys(self._users(span)))))
+            for name, span in zip(names, spans, strict=True)
+        ]
+        kept = [each for each in self._used if not any(each[0].meets(span) for span in spans)]
+        self._used = [*kept, *made]
+        return [Buffer(span.first, region) for span, region in made]
+
+    def _users(self, span: Interval) -> Iterable[Ref]:
+        for other, region in self._used:
+            if span.meets(other):
+                yield from region.users()
+
+    def copy(
+        self,
+        layer: str,
+        queues: Sequence[int],
+        ends: tuple[Access, Access],
+        regions: tuple[Region, Region],
+    ) -> None:
+        """Add a copy from a source to a target, through the queue that has least to do."""
+        source, target = ends
+        queue = min(queues, key=lambda q: self._queued.get(q, 0.0))
+        cycles = move_cycles(self.chip, source, target)
+        self._queued[queue] = self._queued.get(queue, 0.0) + cycles
+        self.drafts.begin(layer)
+        read, written = regions
+        copy = DmaCopy(dma_queue=queue, source=source, target=target)
+        self.drafts.add(copy, [read], [written])
+
+    def on_engine(
+        self,
+        layer: str,
+        step: LaneStep,
+        named: dict[str, Access],
+        reads: Sequence[Region],
+        write: Region,
+    ) -> None:
+        """Add a step's instruction, on the engine that has done it first.
+
+        Raises CompileError if the chip has no engine for it.
+        """
+        made = on_cheapest(self.chip, self.options, step, self._busy, **named)
+        self.drafts.begin(layer)
+        self.drafts.add(made, list({id(region): region for region in reads}.values()), [write])
+
+
+class Buffer(NamedTuple):
+    """The first byte of a buffer in each partition, and the region that tells who uses it."""
+
+    first: int
+    region: Region

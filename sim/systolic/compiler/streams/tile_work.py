@@ -1,0 +1,261 @@
+"""What engines do with a tile: the steps of its kernels, fills, and reductions level by level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.dependencies import Region
+from systolic.compiler.ir.lane_step import COPY, LaneStep, with_each, with_lane
+from systolic.compiler.streams.lying import Lying, Order, pattern_access, shared
+from systolic.compiler.streams.reductions import Pairs, levels, segments
+from systolic.compiler.streams.stage import Buffer, Stage
+from systolic.compiler.streams.tiling import TileShape, pairs_of
+from systolic.compiler.streams.work import Part, Step
+from systolic.errors import CompileError
+from systolic.hw.datatypes import SIZE_BYTES, data_type
+from systolic.isa import (
+    Activate,
+    Memset,
+    Pool,
+    Requantise,
+    TensorScalar,
+    TensorTensor,
+)
+
+Key = tuple[str, int, int]
+"""A buffer of a tile: its use, then the number of its side, or of its part and of its step."""
+OUT: Key = ("out", 0, 0)
+INTEGERS = ("s8", "u8", "s32")
+
+
+def input_key(side: int) -> Key:
+    """Return the buffer of an operand."""
+    return ("in", side, 0)
+
+
+class Held(NamedTuple):
+    """Columns, and the region that they lie in."""
+
+    lying: Lying
+    region: Region
+
+
+def buffer_sizes(shape: TileShape, segment: int) -> Iterator[tuple[Key, int]]:
+    """Yield the buffers that a tile of a shape needs, with their bytes in each partition.
+
+    segment: the most elements that an engine reduces at once.
+    """
+    frame = shape.frame
+    for number, part in enumerate(frame.parts):
+        for side in part.kernel.inputs:
+            yield input_key(side), shape.held(part, side).elements * _size(shape, side)
+        elements = math.prod(count for _, count in shape.order(part))
+        for at, step in enumerate(part.kernel.steps):
+            if at < len(part.kernel.steps) - 1:
+                yield ("step", number, at), elements * SIZE_BYTES[step.dtype]
+            if step.lane.cls is Requantise:
+                yield ("scaled", number, at), elements * SIZE_BYTES["f32"]
+            if step.lane.cls is Pool:
+                yield from _reduced_sizes(shape, part, number, segment)
+    if not shape.passes:
+        yield OUT, shape.held(None, 0).elements * _size(shape, 0)
+
+
+def _reduced_sizes(
+    shape: TileShape, part: Part, number: int, segment: int
+) -> Iterator[tuple[Key, int]]:
+    """Yield the buffers of a reduction that takes more than one level."""
+    kept, reduced = shape.kept_and_reduced(part)
+    count, results = (math.prod(n for _, n in order) for order in (reduced, kept))
+    if count > segment:
+        yield ("compact", number, 0), results * count * _size(shape, part.kernel.inputs[0])
+        for level, left in enumerate(segments(count, segment)):
+            yield ("level", number, level), results * left * SIZE_BYTES["f32"]
+
+
+def _size(shape: TileShape, side: int) -> int:
+    return SIZE_BYTES[shape.frame.sides[side].dtype]
+
+
+def load_table(stage: Stage, step: Step, buffer: Buffer) -> None:
+    """Run a function that needs a table on one element, before there are any to run it on."""
+    tables = (table for engine in stage.chip.lane_engines.values() for table in engine.tables)
+    function = str(step.lane.settings.get("function"))
+    known = step.lane.cls is not Activate or function in stage.tables
+    if known or not any(function in table for table in tables):
+        return
+    stage.tables.add(function)
+    one = Lying(step.dtype, buffer.first, 1, (), 1).one()
+    try:
+        stage.on_engine(step.layer, _memset(0), {"target": one}, [], buffer.region)
+    except CompileError:
+        return  # no engine writes a first element
+    named = {step.lane.first: one, "target": one}
+    stage.on_engine(step.layer, step.lane, named, [buffer.region], buffer.region)
+    buffer.region.end_phase()
+
+
+@dataclass(frozen=True, slots=True)
+class TileWork:
+    """The work of engines on the tile that lies in some buffers.
+
+    shares: among how many engines the columns of each step are shared.
+    """
+
+    stage: Stage
+    shape: TileShape
+    buffers: Mapping[Key, Buffer]
+    shares: int
+    layer: str
+
+    def fill(self, part: Part) -> None:
+        """Write one value to all elements of a part."""
+        value = part.kernel.fill
+        assert value is not None
+        target = self._out(part)
+        if target.lying.dtype in INTEGERS:
+            value = int(value)
+        self._elements(self.layer, _memset(value), [], target, self.shape.order(part))
+
+    def run(self, number: int) -> None:
+        """Do the steps of a part, by its number; without any it is copied."""
+        part = self.shape.frame.parts[number]
+        steps = part.kernel.steps or (Step(COPY, (0,), self._out(part).lying.dtype, self.layer),)
+        order = self.shape.order(part)
+        operands = [self._input(part, side) for side in part.kernel.inputs]
+        for at, step in enumerate(steps):
+            taken = [operands[n] for n in step.operands]
+            kept = self.shape.kept_and_reduced(part)[0] if step.lane.cls is Pool else order
+            key = ("step", number, at)
+            last = at == len(steps) - 1
+            target = self._out(part) if last else self._compact(part, key, step.dtype, kept)
+            if step.lane.cls is Pool:
+                self._reduce(step, number, taken[0], target)
+            elif step.lane.cls is Requantise and taken[1].lying.elements > 1:
+                scaled = self._compact(part, ("scaled", number, at), "f32", order)
+                self._elements(step.layer, with_each("multiply"), taken, scaled, order)
+                lane = step.lane.with_number("scale", 1.0)
+                self._elements(step.layer, lane, [scaled], target, order)
+            else:
+                self._elements(step.layer, step.lane, taken, target, order)
+            operands.append(target)
+            order = kept
+
+    # -- columns
+
+    def _input(self, part: Part, side: int) -> Held:
+        first, region = self.buffers[input_key(side)]
+        steps, elements = self.shape.held(part, side)
+        dtype = self.shape.frame.sides[side].dtype
+        return Held(Lying(dtype, first, self.shape.lanes, steps, elements), region)
+
+    def _out(self, part: Part) -> Held:
+        first, region = self.buffers[OUT]
+        steps, elements = self.shape.held(None, 0)
+        lying = Lying(self.shape.frame.sides[0].dtype, first, self.shape.lanes, steps, elements)
+        return Held(lying.moved(self.shape.first_column(part)), region)
+
+    def _compact(self, part: Part, key: Key, dtype: str, order: Order) -> Held:
+        """Return columns that follow one another in the order in which engines take them."""
+        first, region = self.buffers[key]
+        steps, size = [0] * len(self.shape.modes(part)), 1
+        for number, count in reversed(order):
+            steps[number] = size
+            size *= count
+        return Held(Lying(dtype, first, self.shape.lanes, tuple(steps), size), region)
+
+    # -- instructions
+
+    def _elements(
+        self, layer: str, lane: LaneStep, taken: list[Held], target: Held, order: Order
+    ) -> None:
+        """Add the instruction of a step, or several where four pairs do not name its elements."""
+        lane, taken = _by_lane(lane, taken)
+        regions = [each.region for each in taken]
+        fields = [lane.first, *lane.others][: len(taken)]
+        if lane.onto:  # it changes some of what its target has
+            self._elements(layer, COPY, taken[:1], target, order)
+            fields, taken, regions = list(lane.others), taken[1:], [*regions[1:], target.region]
+        each = [h.lying for f, h in zip(fields, taken, strict=True) if not lane.per_lane(f)]
+        for *read, written in shared([*each, target.lying], order, self.shares):
+            accesses = iter(read)
+            named = {
+                name: held.lying.one() if lane.per_lane(name) else next(accesses)
+                for name, held in zip(fields, taken, strict=True)
+            }
+            self.stage.on_engine(layer, lane, {**named, "target": written}, regions, target.region)
+
+    def _reduce(self, step: Step, number: int, source: Held, target: Held) -> None:
+        """Reduce the modes in which the result does not move, level by level."""
+        part, most = self.shape.frame.parts[number], block_rows(self.stage.chip)
+        kept, reduced = self.shape.kept_and_reduced(part)
+        count = math.prod(n for _, n in reduced)
+        pairs = list(pairs_of([(source.lying.steps[n], many) for n, many in reduced]))
+        if count > most and len(pairs) > 1:
+            whole = self.shape.order(part)
+            made = self._compact(part, ("compact", number, 0), source.lying.dtype, whole)
+            self._elements(step.layer, COPY, [source], made, whole)
+            source, pairs = made, [(1, count)]
+        here, left = [source.lying.steps[n] for n, _ in kept], segments(count, most)
+        there = [target.lying.steps[n] for n, _ in kept]
+        counts = [n for _, n in kept]
+        function, divides = str(step.lane.settings["function"]), False
+        if len(left) > 1 and function == "mean":
+            function, divides = "sum", True
+        for level, many in enumerate(left):
+            goal, steps = target, there
+            if divides or level < len(left) - 1:
+                goal = self._level(number, level, source.lying)
+                steps = [many * math.prod(counts[at + 1 :]) for at in range(len(counts))]
+            self._level_of(step.layer, function, (source, goal), (here, steps, counts), pairs)
+            source, here, pairs = goal, steps, [(1, many)]
+        if divides:
+            lane = LaneStep(TensorScalar, {"op": "divide", "scalar": float(count)})
+            named = {
+                "source": pattern_access(source.lying, list(zip(here, counts, strict=True))),
+                "target": pattern_access(target.lying, list(zip(there, counts, strict=True))),
+            }
+            self.stage.on_engine(step.layer, lane, named, [source.region], target.region)
+
+    def _level(self, number: int, level: int, like: Lying) -> Held:
+        """Return where the results of a level lie: one behind the other."""
+        first, region = self.buffers["level", number, level]
+        return Held(Lying(data_type(like.dtype).accumulator, first, like.lanes, (), 0), region)
+
+    def _level_of(
+        self,
+        layer: str,
+        function: str,
+        ends: tuple[Held, Held],
+        kept: tuple[list[int], list[int], list[int]],
+        reduced: Pairs,
+    ) -> None:
+        """Add the instructions of one level; kept: steps of the source, of the target, counts."""
+        source, target = ends
+        most = block_rows(self.stage.chip)
+        modes = list(zip(*kept, strict=True))
+        for each in levels(source.lying, target.lying, modes, reduced, most):
+            lane = LaneStep(Pool, {"function": function, "window": each.window})
+            named = {"source": each.source, "target": each.target}
+            self.stage.on_engine(layer, lane, named, [source.region], target.region)
+
+
+def _by_lane(lane: LaneStep, taken: list[Held]) -> tuple[LaneStep, list[Held]]:
+    """Return a step of two tensors as one of a tensor and a number per lane, if one is that."""
+    if lane.cls is not TensorTensor:
+        return lane, taken
+    left, right = taken
+    if right.lying.elements == 1:
+        return with_lane(lane.settings["op"]), taken
+    if left.lying.elements == 1:
+        return with_lane(lane.settings["op"], reverse=True), [right, left]
+    return lane, taken
+
+
+def _memset(value: float) -> LaneStep:
+    """Return the step that writes a value."""
+    return LaneStep(Memset, {"value": value}, first="target")
