@@ -110,11 +110,13 @@ def _link(each: LinkSettings, source: Node, target: Node, periods: Periods, chan
     """Return a link; channels: its count where the table says nothing."""
     if source == target:
         raise ConfigError(f"network: a link from node {source} to itself")
+    if each.bytes_per_cycle is None:
+        raise ConfigError(f"network: the link {source} -> {target} needs bytes_per_cycle")
     return Link(
         source=source,
         target=target,
         bytes_per_cycle=each.bytes_per_cycle,
-        latency_cycles=_latency(each, periods),
+        latency_cycles=_latency(each, f"{source} -> {target}", periods),
         slots=each.slots,
         credit_cycles=each.credit_cycles,
         hop_cycles=each.hop_cycles,
@@ -123,10 +125,10 @@ def _link(each: LinkSettings, source: Node, target: Node, periods: Periods, chan
     )
 
 
-def _latency(each: LinkSettings, periods: Periods) -> int:
+def _latency(each: LinkSettings, link: str, periods: Periods) -> int:
+    if (each.latency_cycles is None) == (each.latency_ns is None):
+        raise ConfigError(f"network: the link {link} needs either latency_cycles or latency_ns")
     if each.latency_cycles is not None:
-        if each.latency_cycles < 1:
-            raise ConfigError("network: latency_cycles: needs an integer >= 1, found 0")
         return each.latency_cycles
     mhz = periods.mhz(each.clock)
     if mhz is None:

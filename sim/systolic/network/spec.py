@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from systolic.hw.spec.base import Count, Cycles, Side, Spec
 
@@ -20,11 +20,14 @@ TopologyKind: TypeAlias = Literal["ring", "mesh", "torus", "clos"]
 
 
 class LinkSettings(Spec):
-    """What a link is, wherever it leads."""
+    """What a link is, wherever it leads; where a file has links, what they leave out."""
 
-    bytes_per_cycle: Count = Field(description="bytes of a flit: the link sends a flit in a cycle")
+    bytes_per_cycle: Count | None = Field(
+        default=None, description="bytes of a flit: the link sends a flit in a cycle (needed)"
+    )
     latency_cycles: Count | None = Field(
-        default=None, description="from a flit's being sent to its being usable at the far end"
+        default=None,
+        description="from a flit's being sent to its being usable at the far end (or latency_ns)",
     )
     latency_ns: Annotated[float, Field(gt=0, le=1e12)] | None = Field(
         default=None, description="the same in nanoseconds, rounded up to cycles of the link"
@@ -40,12 +43,6 @@ class LinkSettings(Spec):
         default=None, description="virtual channels (default: 1; on a ring or torus 2)"
     )
     clock: str | None = Field(default=None, description="its clock (default: the first)")
-
-    @model_validator(mode="after")
-    def _one_latency(self) -> LinkSettings:
-        if (self.latency_cycles is None) == (self.latency_ns is None):
-            raise ValueError("needs either latency_cycles or latency_ns")
-        return self
 
 
 class LinkTable(LinkSettings):
@@ -81,7 +78,9 @@ class NetworkTable(Spec):
     leaves: Side | None = Field(default=None, description="leaf switches of a Clos network")
     hosts: Side | None = Field(default=None, description="hosts at each leaf of a Clos network")
     spines: Side | None = Field(default=None, description="spine switches of a Clos network")
-    link: LinkSettings | None = Field(default=None, description="every link of the topology")
+    link: LinkSettings | None = Field(
+        default=None, description="every link of the topology; of a file, what its links leave out"
+    )
     packet_bytes: Count | None = Field(
         default=None, description="most bytes of a message in a packet (default: all of them)"
     )
