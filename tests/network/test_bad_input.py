@@ -1,4 +1,4 @@
-"""What is refused, in one line: from Python, from files, and from the command line with status 2."""
+"""What is refused, in one line: from Python, from files, and by the command line with status 2."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ def with_link(**changes):
         (TWO, [(0, 1, 8, -1)], "message 0: at_cycle: needs an integer >= 0, found -1"),
         (TWO, [(0, 1, 0, 0)], "message 0: size_bytes: needs an integer >= 1, found 0"),
         (TWO, [(0, 1, 8, 0), (1, 1, 8, 0)], "message 1: from node 1 to itself"),
-        (TWO, [(0, 1, 8)], "message 0: needs (source, target, size_bytes, at_cycle), found (0, 1, 8)"),
-        (with_link(slots=0), [], "links #0 slots: Input should be greater than or equal to 1, found 0"),
+        (TWO, [(0, 1, 8)],
+         "message 0: needs (source, target, size_bytes, at_cycle), found (0, 1, 8)"),
+        (with_link(slots=0), [],
+         "links #0 slots: Input should be greater than or equal to 1, found 0"),
         (with_link(credit_cycles=0), [], "credit_cycles"),
         (with_link(latency_cycles=0), [], "latency_cycles"),
         (with_link(latency_ns=3), [], "the link 0 -> 1 needs either latency_cycles or latency_ns"),
         (with_link(bytes_per_cycle=None), [], "the link 0 -> 1 needs bytes_per_cycle"),
-        (with_link(slot=3), [], 'links #0 slot: is no key of this table; perhaps "slots" was meant'),
+        (with_link(slot=3), [],
+         'links #0 slot: is no key of this table; perhaps "slots" was meant'),
         (with_link(target=0), [], "a link from node 0 to itself"),
         (with_link(clock="net"), [], 'clock: no clock "net" (there are: none)'),
         ({}, [], "needs links, or a kind: ring, mesh, torus or clos"),
@@ -148,12 +151,13 @@ def test_routes_of_a_file_that_can_deadlock_are_refused_before_they_run(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["topology", "tours", "4"], 'KIND: there is no topology "tours" (known: ring, mesh, torus, '
-         'clos; a file ends in .toml or .graphml); perhaps "torus" was meant'),
+        (["topology", "tours", "4"],
+         'KIND: there is no topology "tours" (known: ring, mesh, torus, clos; a '
+         'file ends in .toml or .graphml); perhaps "torus" was meant'),
         (["topology", "torus"], "SHAPE: is missing; needed the nodes of each dimension of a torus"),
         (["topology", "torus", "0", "4"], 'SHAPE: needs whole numbers of 1 or more, found "0"'),
-        (["topology", "clos", "4"], "SHAPE: a clos needs leaves, hosts of each leaf and spines, such "
-         "as clos 4 2 2"),
+        (["topology", "clos", "4"],
+         "SHAPE: a clos needs leaves, hosts of each leaf and spines, such as clos 4 2 2"),
         (["topology", "nothing.graphml"], "nothing.graphml: no such file"),
     ],
 )  # fmt: skip

@@ -152,5 +152,5 @@ def test_what_is_refused(arguments, text):
 
 def test_a_torus_needs_one():
     clos = {"kind": "clos", "leaves": 2, "hosts": 2, "spines": 1, "link": RING["link"]}
-    with pytest.raises(ConfigError, match="^collective: torus needs a network of kind torus$"):
+    with pytest.raises(ConfigError, match=r"^collective: torus needs a network of kind torus$"):
         net.collective(clos, "all_reduce", "torus", size_bytes=16)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from support.both_networks import observed, stepped_run, train_run
+from support.both_networks import packet_run, stepped_run, train_run
 from systolic.network.event.links import Links
 from systolic.network.event.simulate import simulate
 from systolic.network.event.trains import TrainLinks
@@ -94,7 +94,7 @@ def test_long_messages_on_a_loaded_torus():
             for _ in range(12)
         ]
         traffic = traffic_of(messages)
-        one = observed(lambda: simulate(network, traffic, train_packets=None))
+        one = packet_run(network, traffic)
         for packets in (1, 16):
             assert train_run(network, traffic, packets) == one, seed
 

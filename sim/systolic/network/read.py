@@ -16,7 +16,7 @@ from systolic.errors import ConfigError, listed, perhaps, shortened
 from systolic.network.files import tables_of_file
 from systolic.network.network import Link, Network
 from systolic.network.routes import Router, shortest_router, table_router
-from systolic.network.spec import LinkSettings, LinkTable, NetworkTable, Node, RouteTable
+from systolic.network.spec import LinkSettings, LinkTable, NetworkTable, NodeName, RouteTable
 from systolic.network.topologies import topology
 
 
@@ -106,7 +106,9 @@ class Periods:
         return 1 if mhz is None or self.ticks_mhz is None else self.ticks_mhz // mhz
 
 
-def _link(each: LinkSettings, source: Node, target: Node, periods: Periods, channels: int) -> Link:
+def _link(
+    each: LinkSettings, source: NodeName, target: NodeName, periods: Periods, channels: int
+) -> Link:
     """Return a link; channels: its count where the table says nothing."""
     if source == target:
         raise ConfigError(f"network: a link from node {source} to itself")
@@ -158,7 +160,7 @@ def _named_topology(table: NetworkTable) -> Network:
 
 def _network(
     table: NetworkTable,
-    nodes: tuple[tuple[Node, ...], tuple[Node, ...]],
+    nodes: tuple[tuple[NodeName, ...], tuple[NodeName, ...]],
     links: tuple[Link, ...],
     router: Router,
     periods: Periods,

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from systolic.hw.spec.base import Count, Cycles, Side, Spec
 
-Node: TypeAlias = int | str
+NodeName: TypeAlias = int | str
 """The name of a node: a number from 0 in a named topology."""
 Forwarding: TypeAlias = Literal["cut_through", "store"]
 Arbitration: TypeAlias = Literal["round_robin", "oldest"]
@@ -48,15 +48,15 @@ class LinkSettings(Spec):
 class LinkTable(LinkSettings):
     """[[network.links]]: a directed link."""
 
-    source: Node = Field(description="node that sends")
-    target: Node = Field(description="node that receives")
+    source: NodeName = Field(description="node that sends")
+    target: NodeName = Field(description="node that receives")
 
 
 class RouteTable(Spec):
     """[[network.routes]]: the way of all packets from one node to another."""
 
-    source: Node = Field(description="node where messages enter the network")
-    target: Node = Field(description="node that takes them")
+    source: NodeName = Field(description="node where messages enter the network")
+    target: NodeName = Field(description="node that takes them")
     links: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)] = (
         Field(description="numbers of the links, in the order of the network's, from 0")
     )
