@@ -58,6 +58,11 @@ def event_run(network: Network, traffic: Traffic) -> dict[str, Any]:
     return {**found, "hops": hops}
 
 
+def packet_run(network: Network, traffic: Traffic) -> dict[str, Any]:
+    """Return what the event model says without trains."""
+    return observed(lambda: event(network, traffic, train_packets=None))
+
+
 def train_run(network: Network, traffic: Traffic, fewest: int) -> dict[str, Any]:
     """Return what the event model says with trains of so many packets or more."""
     return observed(lambda: event(network, traffic, train_packets=fewest))

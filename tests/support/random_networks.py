@@ -1,4 +1,4 @@
-"""Random networks and messages, small enough to be stepped: all kinds of links, clocks and rules."""
+"""Random networks and messages, small enough to be stepped: all kinds of links and rules."""
 
 from __future__ import annotations
 

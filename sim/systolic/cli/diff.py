@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from systolic.cli.explain import table, timed
+from systolic.cli.explain import timed
 from systolic.cli.options import WorkOptions, is_program, of_name
+from systolic.cli.tables import table
 from systolic.errors import printable
 from systolic.report.summary.wording import number, plural
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from systolic.cli.options import (
     is_program,
     run_file_overrides,
 )
+from systolic.cli.tables import MOST_ROWS, table
 from systolic.errors import SystolicError, printable
 from systolic.report.summary.wording import number, percent, plural
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from systolic.run.explanation import Explanation, LongLink
     from systolic.run.result import Result
 
-MOST_ROWS = 20
-"""The most rows of the path's table. A last row sums the others; JSON has all rows."""
 MOST_SHARERS = 3
 """The most copies that are named as sharing a link's bandwidth. JSON has all of them."""
 
@@ -208,26 +207,3 @@ def _change(cycles: int, before: int) -> str:
         return "="
     sign = "-" if cycles < before else "+"
     return f"{sign}{percent(abs(cycles - before), before)}"
-
-
-def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int | tuple[int, ...]
-) -> Iterator[str]:
-    """Yield the lines of a table, indented by two spaces.
-
-    numbers: which columns are set to the right: so many of the first, or if negative of the last.
-    """
-    right = _columns(numbers, len(header))
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in (header, *rows):
-        cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  " + "  ".join(cells).rstrip()
-
-
-def _columns(numbers: int | tuple[int, ...], count: int) -> set[int]:
-    if isinstance(numbers, tuple):
-        return set(numbers)
-    return set(range(count)[:numbers] if numbers >= 0 else range(count)[numbers:])

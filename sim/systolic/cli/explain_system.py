@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from systolic.cli.explain import MOST_ROWS, table
 from systolic.cli.options import WorkOptions
 from systolic.cli.run_system import system_of
+from systolic.cli.tables import MOST_ROWS, table
 from systolic.errors import printable
 from systolic.report.summary.wording import number, percent, plural
 

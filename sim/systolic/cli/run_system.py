@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from systolic.cli.explain import table
 from systolic.cli.options import WorkOptions, set_values
 from systolic.cli.run_file import summary_text, summary_writer
+from systolic.cli.tables import table
 from systolic.errors import InterruptedRunError, SystolicError, perhaps, printable
 from systolic.report.summary.wording import number, percent, plural
 from systolic.run.folder import SUMMARY, RunFolder

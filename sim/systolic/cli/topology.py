@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from systolic.cli.explain import table
 from systolic.cli.options import is_number
+from systolic.cli.tables import table
 from systolic.errors import SystolicError, perhaps, printable, shortened
 from systolic.report.summary.wording import number
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from systolic.cli.explain import table
+from systolic.cli.tables import table
 from systolic.errors import printable
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from systolic.network.spec import Arbitration, Forwarding, Node
+from systolic.network.spec import Arbitration, Forwarding, NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """A directed link. Cycles are of its own clock, whose period is `period` ticks."""
 
-    source: Node
-    target: Node
+    source: NodeName
+    target: NodeName
     bytes_per_cycle: int
     latency_cycles: int
     slots: int
@@ -50,10 +50,10 @@ class Network:
     hosts: the nodes that are no switches.
     """
 
-    nodes: tuple[Node, ...]
-    hosts: tuple[Node, ...]
+    nodes: tuple[NodeName, ...]
+    hosts: tuple[NodeName, ...]
     links: tuple[Link, ...]
-    router: Callable[[Node, Node], Route]
+    router: Callable[[NodeName, NodeName], Route]
     packet_bytes: int | None = None
     header_bytes: int = 0
     forwarding: Forwarding = "cut_through"
@@ -61,9 +61,9 @@ class Network:
     ticks_mhz: int | None = None
     kind: str = "file"
     shape: tuple[int, ...] = ()
-    _routes: dict[tuple[Node, Node], Route] = field(default_factory=dict)
+    _routes: dict[tuple[NodeName, NodeName], Route] = field(default_factory=dict)
 
-    def route(self, source: Node, target: Node) -> Route:
+    def route(self, source: NodeName, target: NodeName) -> Route:
         """Return the route between two nodes; ConfigError if there is none."""
         pair = source, target
         if pair not in self._routes:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from systolic.network.spec import Node
+from systolic.network.spec import NodeName
 
 
 def deepest_packets(
-    nodes: Sequence[Node], targets: Sequence[Node], arrivals: Sequence[Sequence[int]]
+    nodes: Sequence[NodeName], targets: Sequence[NodeName], arrivals: Sequence[Sequence[int]]
 ) -> list[int]:
     """Return, by node, the most packets that have arrived and whose message is not complete.
 
     The packet that completes a message counts in the tick in which it arrives.
     """
-    parts: dict[Node, list[np.ndarray]] = {}
+    parts: dict[NodeName, list[np.ndarray]] = {}
     for target, each in zip(targets, arrivals, strict=True):
         ticks = np.asarray(each, dtype=np.int64)
         came = np.stack([ticks, np.ones_like(ticks)])

@@ -16,7 +16,7 @@ from systolic.errors import ConfigError, listed, perhaps, shortened
 from systolic.network.files import tables_of_file
 from systolic.network.network import Link, Network
 from systolic.network.routes import Router, shortest_router, table_router
-from systolic.network.spec import LinkSettings, LinkTable, NetworkTable, Node, RouteTable
+from systolic.network.spec import LinkSettings, LinkTable, NetworkTable, NodeName, RouteTable
 from systolic.network.topologies import topology
 
 
@@ -106,15 +106,19 @@ class Periods:
         return 1 if mhz is None or self.ticks_mhz is None else self.ticks_mhz // mhz
 
 
-def _link(each: LinkSettings, source: Node, target: Node, periods: Periods, channels: int) -> Link:
+def _link(
+    each: LinkSettings, source: NodeName, target: NodeName, periods: Periods, channels: int
+) -> Link:
     """Return a link; channels: its count where the table says nothing."""
     if source == target:
         raise ConfigError(f"network: a link from node {source} to itself")
+    if each.bytes_per_cycle is None:
+        raise ConfigError(f"network: the link {source} -> {target} needs bytes_per_cycle")
     return Link(
         source=source,
         target=target,
         bytes_per_cycle=each.bytes_per_cycle,
-        latency_cycles=_latency(each, periods),
+        latency_cycles=_latency(each, f"{source} -> {target}", periods),
         slots=each.slots,
         credit_cycles=each.credit_cycles,
         hop_cycles=each.hop_cycles,
@@ -123,10 +127,10 @@ def _link(each: LinkSettings, source: Node, target: Node, periods: Periods, chan
     )
 
 
-def _latency(each: LinkSettings, periods: Periods) -> int:
+def _latency(each: LinkSettings, link: str, periods: Periods) -> int:
+    if (each.latency_cycles is None) == (each.latency_ns is None):
+        raise ConfigError(f"network: the link {link} needs either latency_cycles or latency_ns")
     if each.latency_cycles is not None:
-        if each.latency_cycles < 1:
-            raise ConfigError("network: latency_cycles: needs an integer >= 1, found 0")
         return each.latency_cycles
     mhz = periods.mhz(each.clock)
     if mhz is None:
@@ -156,7 +160,7 @@ def _named_topology(table: NetworkTable) -> Network:
 
 def _network(
     table: NetworkTable,
-    nodes: tuple[tuple[Node, ...], tuple[Node, ...]],
+    nodes: tuple[tuple[NodeName, ...], tuple[NodeName, ...]],
     links: tuple[Link, ...],
     router: Router,
     periods: Periods,

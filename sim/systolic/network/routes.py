@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 from systolic.errors import ConfigError, perhaps
 from systolic.network.network import Link, Route
-from systolic.network.spec import Node, RouteTable
+from systolic.network.spec import NodeName, RouteTable
 
-Router = Callable[[Node, Node], Route]
+Router = Callable[[NodeName, NodeName], Route]
 
 
 def table_router(
-    routes: Sequence[RouteTable], nodes: Sequence[Node], links: Sequence[Link]
+    routes: Sequence[RouteTable], nodes: Sequence[NodeName], links: Sequence[Link]
 ) -> Router:
     """Return the router of a table of routes, all of which are checked now."""
     known = {(each.source, each.target): _checked(each, links) for each in routes}
@@ -22,7 +22,7 @@ def table_router(
         source, target = next(pair for pair in pairs if pairs.count(pair) > 1)
         raise ConfigError(f"network: two routes from node {source} to node {target}")
 
-    def route(source: Node, target: Node) -> Route:
+    def route(source: NodeName, target: NodeName) -> Route:
         check_nodes((source, target), nodes)
         if (source, target) not in known:
             raise ConfigError(f"network: no route from node {source} to node {target}")
@@ -31,7 +31,7 @@ def table_router(
     return route
 
 
-def check_nodes(asked: Sequence[Node], nodes: Sequence[Node]) -> None:
+def check_nodes(asked: Sequence[NodeName], nodes: Sequence[NodeName]) -> None:
     """Raise ConfigError for a node that no link names."""
     for node in asked:
         if node not in nodes:
@@ -62,15 +62,15 @@ def _checked(table: RouteTable, links: Sequence[Link]) -> Route:
     return Route(table.links, channels)
 
 
-def shortest_router(nodes: Sequence[Node], links: Sequence[Link]) -> Router:
+def shortest_router(nodes: Sequence[NodeName], links: Sequence[Link]) -> Router:
     """Return the router of fewest links; of equally short ways the one of the first links."""
-    leaving: dict[Node, list[int]] = {node: [] for node in nodes}
+    leaving: dict[NodeName, list[int]] = {node: [] for node in nodes}
     for number, link in enumerate(links):
         leaving[link.source].append(number)
 
-    def route(source: Node, target: Node) -> Route:
+    def route(source: NodeName, target: NodeName) -> Route:
         check_nodes((source, target), nodes)
-        came_by: dict[Node, int] = {}
+        came_by: dict[NodeName, int] = {}
         queue = deque([source])
         while queue and target not in came_by:
             for number in leaving[queue.popleft()]:

@@ -9,11 +9,11 @@ from systolic.errors import ConfigError, perhaps
 from systolic.network.network import Network
 from systolic.network.outcome import Outcome
 from systolic.network.read import read_network
-from systolic.network.spec import Node
+from systolic.network.spec import NodeName
 from systolic.network.traffic import Traffic
 
 NetworkEngine: TypeAlias = Literal["event", "stepped"]
-Message: TypeAlias = tuple[Node, Node, int, int]
+Message: TypeAlias = tuple[NodeName, NodeName, int, int]
 """(source, target, size_bytes, at_cycle)."""
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from systolic.hw.spec.base import Count, Cycles, Side, Spec
 
-Node: TypeAlias = int | str
+NodeName: TypeAlias = int | str
 """The name of a node: a number from 0 in a named topology."""
 Forwarding: TypeAlias = Literal["cut_through", "store"]
 Arbitration: TypeAlias = Literal["round_robin", "oldest"]
@@ -20,11 +20,14 @@ TopologyKind: TypeAlias = Literal["ring", "mesh", "torus", "clos"]
 
 
 class LinkSettings(Spec):
-    """What a link is, wherever it leads."""
+    """What a link is, wherever it leads; where a file has links, what they leave out."""
 
-    bytes_per_cycle: Count = Field(description="bytes of a flit: the link sends a flit in a cycle")
+    bytes_per_cycle: Count | None = Field(
+        default=None, description="bytes of a flit: the link sends a flit in a cycle (needed)"
+    )
     latency_cycles: Count | None = Field(
-        default=None, description="from a flit's being sent to its being usable at the far end"
+        default=None,
+        description="from a flit's being sent to its being usable at the far end (or latency_ns)",
     )
     latency_ns: Annotated[float, Field(gt=0, le=1e12)] | None = Field(
         default=None, description="the same in nanoseconds, rounded up to cycles of the link"
@@ -41,25 +44,19 @@ class LinkSettings(Spec):
     )
     clock: str | None = Field(default=None, description="its clock (default: the first)")
 
-    @model_validator(mode="after")
-    def _one_latency(self) -> LinkSettings:
-        if (self.latency_cycles is None) == (self.latency_ns is None):
-            raise ValueError("needs either latency_cycles or latency_ns")
-        return self
-
 
 class LinkTable(LinkSettings):
     """[[network.links]]: a directed link."""
 
-    source: Node = Field(description="node that sends")
-    target: Node = Field(description="node that receives")
+    source: NodeName = Field(description="node that sends")
+    target: NodeName = Field(description="node that receives")
 
 
 class RouteTable(Spec):
     """[[network.routes]]: the way of all packets from one node to another."""
 
-    source: Node = Field(description="node where messages enter the network")
-    target: Node = Field(description="node that takes them")
+    source: NodeName = Field(description="node where messages enter the network")
+    target: NodeName = Field(description="node that takes them")
     links: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)] = (
         Field(description="numbers of the links, in the order of the network's, from 0")
     )
@@ -81,7 +78,9 @@ class NetworkTable(Spec):
     leaves: Side | None = Field(default=None, description="leaf switches of a Clos network")
     hosts: Side | None = Field(default=None, description="hosts at each leaf of a Clos network")
     spines: Side | None = Field(default=None, description="spine switches of a Clos network")
-    link: LinkSettings | None = Field(default=None, description="every link of the topology")
+    link: LinkSettings | None = Field(
+        default=None, description="every link of the topology; of a file, what its links leave out"
+    )
     packet_bytes: Count | None = Field(
         default=None, description="most bytes of a message in a packet (default: all of them)"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from systolic.network.deadlock import Buffer, refuse_deadlock
 from systolic.network.network import Link, Network, Route
 from systolic.network.outcome import HopTimes, Outcome
-from systolic.network.spec import Node
+from systolic.network.spec import NodeName
 from systolic.network.traffic import NO_GATE, Traffic
 
 UNKNOWN = -1
@@ -103,8 +103,8 @@ class _Stepped:
         self.entries = [UNKNOWN] * len(traffic)
         self.unarrived = [len(network.packets(size)) for size in traffic.sizes_bytes]
         self.left = len(traffic)
-        self.here: defaultdict[Node, int] = defaultdict(int)
-        self.deepest: defaultdict[Node, int] = defaultdict(int)
+        self.here: defaultdict[NodeName, int] = defaultdict(int)
+        self.deepest: defaultdict[NodeName, int] = defaultdict(int)
         self.hops: list[HopTimes] = []
         self.changed = 0
         self.packet_hops = self.packets = self.sent = self.received = self.last = 0

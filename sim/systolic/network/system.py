@@ -17,15 +17,15 @@ from systolic.network.collectives.collective import Collective, traffic_of_colle
 from systolic.network.deadlock import refuse_circles
 from systolic.network.network import Network
 from systolic.network.simulate import traffic_of
-from systolic.network.spec import NetworkTable, Node
+from systolic.network.spec import NetworkTable, NodeName
 from systolic.network.traffic import Traffic
 
 
 class MessageTable(Spec):
     """[[messages]]: a message, or several alike."""
 
-    source: Node = Field(description="node that sends")
-    target: Node = Field(description="node that receives")
+    source: NodeName = Field(description="node that sends")
+    target: NodeName = Field(description="node that receives")
     size_bytes: Count = Field(description="bytes, without headers")
     at_cycle: Cycles = Field(default=0, description="when it enters the network")
     count: Annotated[int, Field(ge=1, le=1 << 20)] = Field(

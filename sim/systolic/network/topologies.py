@@ -16,10 +16,10 @@ from math import prod
 
 from systolic.errors import ConfigError
 from systolic.network.network import Route
-from systolic.network.spec import NetworkTable, Node
+from systolic.network.spec import NetworkTable, NodeName
 
 MOST_NODES = 1 << 16
-Ends = tuple[tuple[Node, Node], ...]
+Ends = tuple[tuple[NodeName, NodeName], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Topology:
     hosts: the nodes that send and receive; the others are switches.
     """
 
-    nodes: tuple[Node, ...]
-    hosts: tuple[Node, ...]
+    nodes: tuple[NodeName, ...]
+    hosts: tuple[NodeName, ...]
     ends: Ends
-    router: Callable[[Node, Node], Route]
+    router: Callable[[NodeName, NodeName], Route]
     channels: int
 
 
@@ -96,7 +96,7 @@ class Grid:
         place, size = self.place(node, axis), self.shape[axis]
         return node + ((place + way) % size - place) * self.strides[axis]
 
-    def route(self, source: Node, target: Node) -> Route:
+    def route(self, source: NodeName, target: NodeName) -> Route:
         """Return the way along one axis after the other; ConfigError for an unknown node."""
         links, channels = list[int](), list[int]()
         here, goal = _number(source, prod(self.shape)), _number(target, prod(self.shape))
@@ -119,7 +119,7 @@ class Grid:
         return 1 if 2 * (up % size) <= size else -1
 
 
-def _number(node: Node, count: int) -> int:
+def _number(node: NodeName, count: int) -> int:
     if isinstance(node, int) and 0 <= node < count:
         return node
     raise ConfigError(f"network: no node {node!r} (there are 0 to {count - 1})")
@@ -134,14 +134,14 @@ def _clos(table: NetworkTable) -> Topology:
     count = leaves * hosts
     if count < 2 or count * spines > MOST_NODES:
         raise ConfigError(f"network: a clos of {count} hosts and {spines} spines is not built")
-    ends: list[tuple[Node, Node]] = []
+    ends: list[tuple[NodeName, NodeName]] = []
     for host in range(count):
         ends += [(host, f"leaf{host // hosts}"), (f"leaf{host // hosts}", host)]
     for leaf in range(leaves):
         for spine in range(spines):
             ends += [(f"leaf{leaf}", f"spine{spine}"), (f"spine{spine}", f"leaf{leaf}")]
 
-    def route(source: Node, target: Node) -> Route:
+    def route(source: NodeName, target: NodeName) -> Route:
         first, last = _number(source, count), _number(target, count)
         here, there = first // hosts, last // hosts
         links = [2 * first]
@@ -155,5 +155,5 @@ def _clos(table: NetworkTable) -> Topology:
         return Route(tuple(links), (0,) * len(links))
 
     names = (*range(count), *(f"leaf{n}" for n in range(leaves)))
-    nodes: tuple[Node, ...] = (*names, *(f"spine{n}" for n in range(spines)))
+    nodes: tuple[NodeName, ...] = (*names, *(f"spine{n}" for n in range(spines)))
     return Topology(nodes, tuple(range(count)), tuple(ends), route, 1)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from systolic.network.spec import Node
+from systolic.network.spec import NodeName
 
 NO_GATE = -1
 
@@ -30,8 +30,8 @@ class Traffic:
     message carries (default: its number).
     """
 
-    sources: Sequence[Node]
-    targets: Sequence[Node]
+    sources: Sequence[NodeName]
+    targets: Sequence[NodeName]
     sizes_bytes: Sequence[int]
     entries: Sequence[int] = ()
     waits: Sequence[int] = ()

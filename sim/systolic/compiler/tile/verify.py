@@ -107,8 +107,6 @@ class _Verifier:
     def _pass_padding(self, node: Node) -> None:
         """Let the padding of a move's target pass: no task has the tiles that are nothing else."""
         assert node.change is not None
-        if node.change.in_part:
-            return
         for number, written in enumerate(self._written[node.output]):
             rows, cols = (Span(0, size) for size in written.shape)
             written[node.change.target.logical(number, rows, cols) < 0] = True

@@ -40,7 +40,7 @@ class RingWalk:
     """Chunks that go around rings of nodes, step after step; each step waits for the one before.
 
     ranks: of all nodes; place: of each in its ring; after: the next node. base: first chunk of the
-    data that each ring works on; width: chunks that move together. Node i of a ring begins with
+    data that each ring works on; width: chunks that move together. NodeName i of a ring begins with
     chunk i - shift, and after a reduction owns chunk i + 1 - shift.
     """
 

@@ -17,7 +17,7 @@ from systolic.network.network import Network
 from systolic.network.outcome import Outcome
 from systolic.network.read import read_network
 from systolic.network.simulate import NetworkEngine, engine_of
-from systolic.network.spec import Node
+from systolic.network.spec import NodeName
 from systolic.network.traffic import NO_GATE, Traffic
 
 
@@ -155,7 +155,7 @@ def _sliced_gates(gates: Integers, own: int, slices: int) -> Integers:
     ).ravel()
 
 
-def _nodes(hosts: Sequence[Node], ranks: Integers, slices: int) -> Sequence[Node]:
+def _nodes(hosts: Sequence[NodeName], ranks: Integers, slices: int) -> Sequence[NodeName]:
     every = np.repeat(ranks, slices)
     if list(hosts) == list(range(len(hosts))):
         return _column(every)

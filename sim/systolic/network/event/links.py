@@ -25,6 +25,7 @@ from systolic.network.traffic import NO_GATE, Traffic
 COMPLETE, ENTER, DECIDE = range(3)
 """What an event is about, in the order of the events of one tick."""
 NEVER = 1 << 62
+LONGEST_PATIENCE = 256
 
 
 @dataclass(eq=False, slots=True)
@@ -50,6 +51,15 @@ class Message:
     def legs_of(self, packet: int) -> Legs:
         """Return the legs of a packet."""
         return self.last if packet == self.packets - 1 else self.legs
+
+    def try_later(self) -> None:
+        """Let some packets, more each time, go by themselves before the next train is tried."""
+        self.retry = self.sent + self.patience
+        self.patience = min(2 * self.patience, LONGEST_PATIENCE)
+
+    def put_off(self) -> None:
+        """Forget when all will have arrived: somebody was met."""
+        self.due = -1
 
 
 @dataclass(eq=False, slots=True)

@@ -18,7 +18,6 @@ from systolic.network.event.links import NEVER, Links, Message, Packet, Train
 from systolic.network.network import Network
 from systolic.network.traffic import NO_GATE, Traffic
 
-LONGEST_PATIENCE = 256
 MOST_COURSES = 512
 """Courses of trains that are remembered; then all are forgotten."""
 
@@ -40,8 +39,7 @@ class TrainLinks(Links):
             return False
         standing = self._standing(message)
         if standing is None:
-            message.retry = message.sent + message.patience
-            message.patience = min(2 * message.patience, LONGEST_PATIENCE)
+            message.try_later()
             return False
         course = self._course(self._start(message, standing, tick))
         train = Train(tick, course, standing, message, message.sent)
@@ -270,7 +268,7 @@ class TrainLinks(Links):
         for place in {*range(count), count + train.message.packets - train.first - 1}:
             message, number = train.packet(place)
             if place >= stop and number == message.packets - 1:
-                message.due = -1
+                message.put_off()
 
     def _settle_arrival(self, train: Train, place: int, time: int) -> None:
         """Note the arrival of a packet; a message that a gate waits for was announced before."""
@@ -290,8 +288,7 @@ class TrainLinks(Links):
             leg.size_bytes * n for leg, n in self._legs(train, 0, len(train.standing), stop)
         )
         message.sent = train.first + entered
-        message.retry = message.sent + message.patience
-        message.patience = min(2 * message.patience, LONGEST_PATIENCE)
+        message.try_later()
         if message.sent == message.packets:
             self.queues[leg.link].popleft()
         self.next_of_queue(leg.link, tick)
