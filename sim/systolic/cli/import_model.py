@@ -84,7 +84,8 @@ def _write(imported: Imported, name: str, folder: Path, chip: str) -> None:
     from functools import partial
 
     from systolic.config.dump import run_file_text
-    from systolic.config.model_tables import model_workload, save_constants
+    from systolic.config.model_tables import model_workload
+    from systolic.workload.importers.constants import save_constants
     from systolic.writing import Writer, write_all
 
     weights = f"{name}.npz"

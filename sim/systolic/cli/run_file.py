@@ -206,7 +206,6 @@ class ProgressBar:
         self._stage = ""
         self._bar: Bar | None = None
         self._timer = threading.Timer(PATIENCE_SECONDS, self._begin)
-        self._timer.daemon = True
         self._lock = threading.Lock()
         self._is_over = False
 

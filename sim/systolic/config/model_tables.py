@@ -7,15 +7,10 @@ file, which is read as an archive of arrays by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from systolic.arrays import Array
 from systolic.config.blame import Blame
-from systolic.layout.element_types import element_type_of
 from systolic.workload.importers.graph import Imported
 from systolic.workload.importers.models import read_model
 from systolic.workload.operation import attributes_given
@@ -75,17 +70,3 @@ def model_workload(imported: Imported, constants: str) -> dict[str, Any]:
         for op in graph.operations
     ]
     return {"home": "dram", "data": "random", "tensors": tensors, "ops": ops}
-
-
-def save_constants(path: Path, constants: Mapping[str, Array]) -> None:
-    """Write constants as an .npz file; types that numpy does not know are written as wider ones."""
-    arrays = {name: _as_plain(array) for name, array in constants.items()}
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _as_plain(array: Array) -> Array:
-    if array.dtype.kind != "V":
-        return array
-    integers = element_type_of(array.dtype).integer_range is not None
-    return array.astype(np.int8 if integers else np.float32)

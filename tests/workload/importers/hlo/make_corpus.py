@@ -313,6 +313,105 @@ def gelu_exact(x):
     return jax.nn.gelu(x, approximate=False), jax.nn.elu(x), jax.nn.leaky_relu(x, 0.2)
 
 
+@mod(normal(1, 8, 8, 3), normal(3, 3, 3, 4))
+def conv_transpose(x, w):
+    return lax.conv_transpose(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+@mod(normal(1, 5, 5, 3), normal(2, 2, 3, 4))
+def conv_transpose_valid(x, w):
+    return lax.conv_transpose(x, w, (3, 2), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+@mod(normal(2, 8, 8, 3), normal(3, 3, 3, 4), normal(2, 4, 4, 4))
+def conv_grads(x, w, g):
+    def f(x, w):
+        return lax.conv_general_dilated(
+            x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
+    _y, b = jax.vjp(f, x, w)
+    return b(g)
+
+
+@mod(normal(1, 4, 6, 6, 2), normal(3, 3, 3, 2, 4))
+def conv3d(x, w):
+    return lax.conv_general_dilated(
+        x, w, (1, 2, 1), "SAME", dimension_numbers=("NDHWC", "DHWIO", "NDHWC")
+    )
+
+
+@mod(normal(4, 6))
+def interior(x):
+    return lax.pad(x, np.float32(7), ((1, -1, 2), (-1, 2, 1)))
+
+
+@mod(normal(4, 16), np.array([3, 1, 0, 2], np.int32))
+def xent(x, y):
+    return -jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean()
+
+
+@mod(normal(4, 8, 16), normal(16), normal(16))
+def ln3(x, g, b):
+    return jax.nn.standardize(x) * g + b
+
+
+@mod(normal(5, 6))
+def trilu(x):
+    return jnp.tril(x), jnp.triu(x, 1)
+
+
+@mod(
+    normal(5, 6),
+    normal(
+        6,
+    ),
+)
+def loops(x, h):
+    def step(h, x):
+        h = jnp.tanh(h + x)
+        return h, h.sum()
+
+    return lax.scan(step, h, x)
+
+
+@mod(normal(5, 6))
+def whiles(x):
+    return lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] * 1.5), (0, x))
+
+
+@mod(normal(3, 4), normal(3, 4))
+def logic(a, b):
+    return (
+        (a > 0) & (b > 0),
+        jnp.any(a > 1),
+        jnp.all(b < 2, 1),
+        jnp.isnan(a),
+        jnp.isfinite(b),
+        jnp.sign(a),
+    )
+
+
+@mod(np.arange(12, dtype=np.int32).reshape(3, 4), np.arange(1, 13, dtype=np.int32).reshape(3, 4))
+def ints(a, b):
+    return a // b, a % b, a << 1, a & b, ~a, jnp.abs(a - 6), jnp.maximum(a, b), a.sum(0)
+
+
+@mod(normal(3, 4).astype(jnp.bfloat16))
+def bf16s(a):
+    return jax.nn.softmax(a), jax.nn.gelu(a), a.sum(), a * 2 + 1
+
+
+@mod(normal(2, 3, 8, 8), normal(16, 3, 3, 3), normal(16), normal(16) ** 2, normal(16), normal(16))
+def convbn(x, w, m, v, g, b):
+    return jax.nn.relu(
+        (lax.conv_general_dilated(x, w, (1, 1), "SAME") - m[:, None, None])
+        / jnp.sqrt(v + 1e-5)[:, None, None]
+        * g[:, None, None]
+        + b[:, None, None]
+    )
+
+
 def main() -> None:
     folder, arrays = Path(__file__).parent / "corpus", {}
     folder.mkdir(exist_ok=True)

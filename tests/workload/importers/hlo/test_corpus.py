@@ -15,9 +15,9 @@ from systolic.workload.importers.models import read_model
 CORPUS = Path(__file__).parent / "corpus"
 VALUES = np.load(CORPUS / "values.npz")
 MODELS = sorted(path.name for path in CORPUS.glob("*.hlo"))
-NOT_DONE: tuple[str, ...] = ()
-"""Modules that read or write at places which are known only when running: each is refused."""
-DONE = [name for name in MODELS if name.split(".")[0] not in NOT_DONE]
+NOT_DONE = ("xent.optimised.hlo",)
+"""XLA has made places along two dimensions of one: refused with a line."""
+DONE = [name for name in MODELS if name not in NOT_DONE]
 NEAR, NEAR_BF16 = 1e-5, 2.0**-6
 
 

@@ -27,6 +27,10 @@ class Context:
     operand_shapes: list[HloShape] = field(default_factory=list)
     run: Callable[[Computation, list[Value]], Value] | None = None
 
+    def begin(self, shapes: list[HloShape]) -> None:
+        """Begin an instruction whose operands have these shapes in the text."""
+        self.operand_shapes = shapes
+
     def named(self, made: Instruction, key: str) -> Computation:
         """Return the computation that an attribute names."""
         return called(made, key, self.computations)

@@ -147,7 +147,7 @@ class _Interpreter:
         if made.opcode == "parameter":
             return arguments[int(made.argument)]
         operands = [values[name] for name in made.operands]
-        self.at.operand_shapes = [shapes[name] for name in made.operands]
+        self.at.begin([shapes[name] for name in made.operands])
         self.at.form.begin(made.title, made.offset)
         try:
             return self._made(made, operands)

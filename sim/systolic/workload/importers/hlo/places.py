@@ -98,7 +98,7 @@ def _dynamic_update_slice(at: Context, made: Instruction, operands: list[Value])
     if not all(isinstance(place, np.ndarray) for place in places):
         return _written(at.form, source, update, places, made.array)
     starts = _clamped(places, dims, sizes)
-    return _placed(at.form, source, update, starts, sizes, made.array)
+    return _placed(at.form, source, update, starts, made.array)
 
 
 def _written(
@@ -140,15 +140,9 @@ def _written(
     return form.select(inside, moved, source, out)
 
 
-def _placed(
-    form: Form,
-    source: Value,
-    update: Value,
-    starts: Sequence[int],
-    sizes: Sequence[int],
-    out: Shape,
-) -> Value:
+def _placed(form: Form, source: Value, update: Value, starts: Sequence[int], out: Shape) -> Value:
     """Join what lies before the box, the box, and what lies behind it, along one axis at a time."""
+    sizes = form.shape(update).dims
     axes = [axis for axis, size in enumerate(sizes) if size != out.dims[axis]]
     if not axes:
         return update
@@ -158,24 +152,24 @@ def _placed(
     middle = update
     if len(axes) > 1:
         inner = Shape(out.element_type, middle_dims)
-        cut = _part(form, source, out, axis, start, stop)
-        middle = _placed(form, cut, update, starts, sizes, inner)
+        cut = _part(form, source, out, axis, slice(start, stop, 1))
+        middle = _placed(form, cut, update, starts, inner)
     parts = [
-        _part(form, source, out, axis, 0, start),
+        _part(form, source, out, axis, slice(0, start, 1)),
         middle,
-        _part(form, source, out, axis, stop, out.dims[axis]),
+        _part(form, source, out, axis, slice(stop, out.dims[axis], 1)),
     ]
     inputs = [form.whole(part) for part in parts if part is not None]
     name = form.node("concat", inputs, out, axis=axis)
     return View(name, out.dims, tuple(range(out.rank)))
 
 
-def _part(form: Form, source: Value, out: Shape, axis: int, start: int, stop: int) -> Value:
+def _part(form: Form, source: Value, out: Shape, axis: int, within: slice) -> Value:
     """Return what a tensor has between two places of an axis; None if that is nothing."""
-    if start == stop:
+    if within.start == within.stop:
         return None
     found = [slice(0, size, 1) for size in out.dims]
-    found[axis] = slice(start, stop, 1)
+    found[axis] = within
     if isinstance(source, np.ndarray):
         return source[tuple(found)]
     return form.box(source, found)

@@ -102,12 +102,13 @@ def _convolution(at: Context, made: Instruction, operands: list[Value]) -> Value
     out = Shape(made.array.element_type, [made.array.dims[axis] for axis in order])
     groups = number(made, "feature_group_count", 1)
     made_images = _images if rank < 3 else _volumes
-    found = made_images(form, source, weights, seen, groups, out)
+    found = made_images(form, (source, weights), seen, groups, out)
     return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
 
 
-def _images(form: Form, source: View, weights: View, seen: Window, groups: int, out: Shape) -> View:
-    """Return a convolution of images [images, (height,) width, channels]."""
+def _images(form: Form, operands: tuple[View, View], seen: Window, groups: int, out: Shape) -> View:
+    """Return a convolution of images [images, (height,) width, channels] with weights."""
+    source, weights = operands
     kind = form.shape(source).element_type
     if len(seen.size) == 1:
         images, width, channels = source.dims
@@ -129,9 +130,10 @@ def _images(form: Form, source: View, weights: View, seen: Window, groups: int, 
 
 
 def _volumes(
-    form: Form, source: View, weights: View, seen: Window, groups: int, out: Shape
+    form: Form, operands: tuple[View, View], seen: Window, groups: int, out: Shape
 ) -> View:
     """Return a convolution of volumes: for each plane of the weights one of images, added up."""
+    source, weights = operands
     flat = seen.along(1, 2)
     source = form.padded(
         source,
@@ -159,7 +161,7 @@ def _volumes(
             weights, [slice(at, at + 1, 1), *(slice(0, n, 1) for n in weights.dims[1:])]
         )
         flat_weights = form.reshape(each, Shape(form.shape(weights).element_type, weights.dims[1:]))
-        made = _images(form, planes, flat_weights, flat, groups, plane)
+        made = _images(form, (planes, flat_weights), flat, groups, plane)
         total = made if total is None else form.binary("add", total, made, plane)
     assert total is not None
     return form.reshape(total, out)

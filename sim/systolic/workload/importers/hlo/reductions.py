@@ -177,7 +177,7 @@ def _window_reduced(at: Context, made: Instruction, operands: list[Value]) -> Va
         return source
     if len(moved) > 2:
         raise CannotLowerError(f"windows over {len(moved)} dimensions")
-    return _pooled(at.form, source, seen, reduction, moved, made.array)
+    return _pooled(at.form, source, seen, reduction, made.array)
 
 
 def _moved(seen: Window) -> list[int]:
@@ -186,11 +186,9 @@ def _moved(seen: Window) -> list[int]:
     return [axis for axis, what in enumerate(each) if what != (1, 1, 0, 0)]
 
 
-def _pooled(
-    form: Form, source: Value, seen: Window, reduction: str, moved: list[int], out: Shape
-) -> Value:
+def _pooled(form: Form, source: Value, seen: Window, reduction: str, out: Shape) -> Value:
     """Pool with one other dimension as images, and all the rest as channels."""
-    shape = form.shape(source)
+    shape, moved = form.shape(source), _moved(seen)
     others = [axis for axis in range(shape.rank) if axis not in moved]
     order = [*others[:1], *moved, *others[1:]]
     dims, made = _as_images(shape.dims, moved, others), _as_images(out.dims, moved, others)
