@@ -1,9 +1,9 @@
 """Masks of attention: what a softmax must not see is a large negative number, not infinity.
 
-Exporters hide scores by minus infinity, whose power is 0. A large negative number has the power 0 as
-well, and passes through a product with the identity, which makes NaN of 0 times infinity. So where
-the only taker is a softmax, and each of its lines keeps something, the number takes the place. If
-what is kept is a triangle, the select is a causal mask, which needs no mask in memory.
+Exporters hide scores by minus infinity, whose power is 0. A large negative number has the power 0
+as well, and passes through a product with the identity, which makes NaN of 0 times infinity. So
+where the only taker is a softmax, and each of its lines keeps something, the number takes the
+place. If what is kept is a triangle, the select is a causal mask, which needs no mask in memory.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _spread(kept: Array, dims: tuple[int, ...], select: Node) -> Mask | None:
 
 
 def _triangle(seen: Mask) -> int | None:
-    """Return the offset of the diagonal up to which each matrix is kept; None if it is otherwise."""
+    """Return the offset of the diagonal up to which each matrix is kept; None: it is another one."""
     if seen.ndim < 2:
         return None
     rows, cols = seen.shape[-2:]
