@@ -10,6 +10,7 @@ from systolic.layout import Shape
 from systolic.workload.graph import Graph, make_graph, named_operation
 from systolic.workload.importers.fold import folded
 from systolic.workload.importers.form import Form, Node, Value
+from systolic.workload.importers.masks import finite_masks
 from systolic.workload.importers.recognise import recognised
 from systolic.workload.tensor import Home, Tensor
 
@@ -43,6 +44,7 @@ def as_graph(
     form.nodes[:] = _needed(form, outputs)
     folded(form, outputs)
     recognised(form, outputs)
+    finite_masks(form, outputs)
     nodes = _needed(form, outputs)
     used = {name for node in nodes for name in (*node.inputs, node.output)}
     tensors = {name: Tensor(shape, home) for name, shape in form.shapes.items() if name in used}

@@ -70,7 +70,7 @@ def test_what_cannot_be_done_is_named_with_its_place(name: str) -> None:
 
 
 RECOGNISED = {
-    "attn": ["softmax"],
+    "attn": ["causal_mask", "softmax"],
     "layer_norm": ["layer_norm"],
     "layer_norm_var": ["layer_norm"],
     "rms_norm": ["rms_norm"],
