@@ -134,7 +134,7 @@ class TestRun:
         assert (status, err) == (0, "")
         lines = [line.split() for line in out.splitlines()]
         assert ["shape", "cycles", "via", "pe", "via", "dram", "dram", "takes"] in lines
-        assert ["row", "16", "16", "ns", "0.0", "%", "25.0", "%", "yes"] in lines
+        assert ["row", "16", "16", "ns", "0.0", "%", "0.0", "%", "25.0", "%", "yes"] in lines
         points = json.loads((tmp_path / "o" / "summary.json").read_text(encoding="utf-8"))["points"]
         assert [point["sweep"] for point in points] == ["ways"] * 4 + ["drains"] * 2
         assert points[1]["vary"] == {"workload.shape": "f32[2,2]", "compile.via": "dram"}

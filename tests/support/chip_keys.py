@@ -14,8 +14,8 @@ HEAD = """\
 
 Every table and key that a chip file may have, with its values and its default. This page is made
 from the models that check the files: `pytest tests/docs/test_chip_keys_page.py --update-docs`
-writes it. `systolic schema chip` prints the same for an editor, `systolic chip show NAME` what a
-chip has. What keys mean together: [chips.md](chips.md), [engines.md](engines.md),
+writes it. `systolic schema chip` prints the same for an editor, `systolic chip show ideal_4x4`
+what a chip has. What keys mean together: [chips.md](chips.md), [engines.md](engines.md),
 [memory.md](memory.md), [timing_model.md](timing_model.md).
 """
 

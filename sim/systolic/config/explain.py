@@ -96,7 +96,7 @@ def needs(node: Schema, kind: str = "") -> str:
     for choices in ("enum", "const"):
         if choices in node:
             values = node["enum"] if choices == "enum" else [node["const"]]
-            quoted = ", ".join(f'"{value}"' for value in values)
+            quoted = listed(f'"{value}"' for value in values)
             return f"one of {quoted}" if len(values) > 1 else quoted
     return _NEEDS.get(node.get("type", ""), _any)(node, kind)
 

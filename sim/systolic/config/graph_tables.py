@@ -93,10 +93,10 @@ def _lone(table: WorkloadTable, name: str, blame: Blame) -> Graph:
             check_host_memory(inputs[0].shape)
     with blame.on("workload", next(iter(given), keys[0])):
         wanted = default_out(kind, inputs, attributes)
-    is_given = table.out is not None or wanted is None
-    out = _tensor(table, "out", blame) if is_given else wanted
+    follows = wanted is not None and table.out is None
+    out = wanted if wanted and follows else _tensor(table, "out", blame)
     # The inputs fit if a result follows from them: then it is `out` that does not.
-    with blame.on("workload", "op" if wanted is None or not is_given else "out"):
+    with blame.on("workload", "op" if wanted is None or follows else "out"):
         return lone_graph(kind, inputs, out, attributes)
 
 

@@ -84,7 +84,7 @@ def operation_named(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str,
     for key in given:
         if key in alias.attributes:
             raise WorkloadError(f'{key}: op = "{name}" settles it; op = "{alias.kind}" takes one')
-    return alias.kind, {key: own_word(key, v) for key, v in (given | alias.attributes).items()}
+    return alias.kind, {key: own_word(key, v) for key, v in {**given, **alias.attributes}.items()}
 
 
 def own_word(key: str, value: Any) -> Any:
