@@ -69,7 +69,7 @@ def _spread(kept: Array, dims: tuple[int, ...], select: Node) -> Mask | None:
 
 
 def _triangle(seen: Mask) -> int | None:
-    """Return the offset of the diagonal up to which each matrix is kept; None: it is another one."""
+    """Return the offset of the diagonal up to which matrices are kept; None: it is none."""
     if seen.ndim < 2:
         return None
     rows, cols = seen.shape[-2:]
