@@ -24,6 +24,7 @@ from systolic.compiler.cost.dma import run_bytes, time_of
 from systolic.compiler.cost.pace import array_ticks, estimated_ticks
 from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.schedule.schedule import Scheduled, schedule
 from systolic.compiler.tile.cut import cut_tiles
@@ -42,8 +43,7 @@ MOST_INSTRUCTIONS = 16_000
 
 MOST_TRIED = 8_000
 """Instructions of all plans after the first together: compiling must not take long for a better
-program. Of the networks `digits_cnn` gains most, 9 % with 5,500 instructions tried. Twice as many
-would gain 0.1 % for one network.
+program.
 """
 
 REST_TASKS = 8
@@ -236,7 +236,7 @@ def _best_divided(layers: Layers, chip: Chip, options: Options) -> Plan:
         scheduled: Scheduled | None = rested.scheduled
     else:
         scheduled = _scheduled(layers, tiled, chip, options)
-    if scheduled and _fits(layers, scheduled, chip):
+    if scheduled and (_has_images(layers) or _fits(layers, scheduled, chip)):
         return Plan(have, tiled, scheduled)
     found = [_rated(have, tiled, scheduled, chip)] if scheduled else []
     if scheduled and scheduled.evictions and len(scheduled.drafts) > MOST_INSTRUCTIONS:
@@ -244,6 +244,11 @@ def _best_divided(layers: Layers, chip: Chip, options: Options) -> Plan:
         found += [rested] if rested else []
     best = _best(chain(found, _smaller_plans(layers, tiled, chip, options)), chip)
     return best or _least(layers, chip, options)
+
+
+def _has_images(layers: Layers) -> bool:
+    """Return whether products go over images: their tiles are whole images, cut no smaller."""
+    return any(isinstance(matrix.window, PixelWindow) for matrix in layers.matrices)
 
 
 def _flowing_plan(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Plan | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,11 +32,9 @@ from systolic.compiler.ir.homes import as_rows, lies_unbroken
 from systolic.compiler.ir.move_parts import places_along
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
+from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.compiler.lower.views import physical, swap
 from systolic.layout import Layout, Shape
-
-if TYPE_CHECKING:
-    from systolic.compiler.lower.builder import LayerBuilder
 
 ROOM = 8
 """A tile of a batch that is brought takes no more than this part of a partition."""
@@ -59,7 +56,7 @@ class _InGroups:
 class Batches:
     """The batches of a graph that is being lowered: what is brought and stored in groups."""
 
-    def __init__(self, builder: LayerBuilder) -> None:
+    def __init__(self, builder: ViewMaker) -> None:
         self._builder = builder
         self._windows: dict[tuple[str, Axes], str] = {}
         self._to_store: dict[str, tuple[Matrix, BatchGroups]] = {}

@@ -24,9 +24,10 @@ from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node, Source
 from systolic.compiler.lower.batches import Batches
 from systolic.compiler.lower.chip_homes import ChipHomes
 from systolic.compiler.lower.dram_places import DramPlaces
-from systolic.compiler.lower.matrices import BlockSize, Matrices
+from systolic.compiler.lower.matrices import BlockSize
 from systolic.compiler.lower.strand_tensors import StrandTensors
 from systolic.compiler.lower.strands import Strands
+from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -65,7 +66,7 @@ class Remake:
     make: Callable[[Axes | None], Matrix | None]
 
 
-class LayerBuilder(Matrices):
+class LayerBuilder(ViewMaker):
     """Collects nodes and matrices while operations are lowered one by one."""
 
     def __init__(
@@ -90,8 +91,8 @@ class LayerBuilder(Matrices):
         self._folds: dict[tuple[str, Axes], str] = {}
         self._again: dict[str, Remake] = {}
         self.batches = Batches(self)
-        self.homes = ChipHomes(self, types or {}, whole or {})
         self.strand_tensors = StrandTensors(self)
+        self.homes = ChipHomes(self, self.strand_tensors, types or {}, whole or {})
 
     def layers(self) -> Layers:
         """Return the layers with all nodes and matrices."""

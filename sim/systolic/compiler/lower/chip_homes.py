@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from systolic.compiler.ir.carried import user_shape
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.homes import Rows, Scattered, as_rows, in_unbroken_rows, lies_unbroken
 from systolic.compiler.ir.nodes import Axes, Matrix, Source, TensorOnChip
+from systolic.compiler.lower.strand_tensors import StrandTensors
+from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.layout import Shape
-
-if TYPE_CHECKING:
-    from systolic.compiler.lower.builder import LayerBuilder
 
 SCATTERED_COLUMNS = 1024
 """The columns of a tile of a matrix of places."""
@@ -34,9 +32,14 @@ class ChipHomes:
     """
 
     def __init__(
-        self, builder: LayerBuilder, types: Mapping[str, str], whole: Mapping[str, Shape]
+        self,
+        builder: ViewMaker,
+        strand_tensors: StrandTensors,
+        types: Mapping[str, str],
+        whole: Mapping[str, Shape],
     ) -> None:
         self._builder, self._types, self._whole = builder, types, whole
+        self._strand_tensors = strand_tensors
         self._homes: list[TensorOnChip] = []
         self._scattered: dict[str, Matrix] = {}
         self._unpacked: dict[str, Scattered] = {}
@@ -64,8 +67,8 @@ class ChipHomes:
             made = builder.make(tensor, rows.axes, "state_buffer")
             matrix = builder.fixed(made, tensor, rows.width)
         elif lies := builder.interleaved(tensor):
-            held = builder.strand_tensors.new(tensor, lies.axes, lies.ways, "state_buffer")
-            matrix = builder.strand_tensors.fix(tensor, held, lies.width).holder
+            held = self._strand_tensors.new(tensor, lies.axes, lies.ways, "state_buffer")
+            matrix = self._strand_tensors.fix(tensor, held, lies.width).holder
         else:
             matrix = self._scattered[tensor] = self._scatter(tensor, "state_buffer")
         self.lies_at(tensor, builder.graph.shape(tensor), matrix)
@@ -159,7 +162,7 @@ class ChipHomes:
         if rows:
             matrix = self._in_rows(tensor, rows)
         elif lies := builder.interleaved(tensor):
-            matrix = builder.strand_tensors.made(tensor, lies)
+            matrix = self._strand_tensors.made(tensor, lies)
         else:
             matrix = self._on_chip(tensor)
         self.lies_at(tensor, shape, matrix)
@@ -179,7 +182,7 @@ class ChipHomes:
         """Return a matrix of an output in unbroken rows of its width."""
         builder = self._builder
         there = [m for m, axes in builder.views(tensor) if axes == rows.axes and m.source != "dram"]
-        free = [m for m in there if not m.block and self.may_lie(m, tensor, rows.width)]
+        free = [m for m in there if not m.block and builder.may_lie(m, tensor, rows.width)]
         if free:
             return builder.fixed(free[0], tensor, rows.width)
         if there or builder.dram.holds(tensor) or builder.options.via == "dram":
@@ -187,14 +190,6 @@ class ChipHomes:
             builder.node("convert", (source,), made)
             return builder.fixed(made, tensor, rows.width)
         return builder.fixed(builder.changed(tensor, rows.axes), tensor, rows.width)
-
-    def may_lie(self, matrix: Matrix, tensor: str, width: int) -> bool:
-        """Return whether a matrix lies where a tensor's tiles say, or may be placed there."""
-        home = self._builder.graph.tensor(tensor)
-        if matrix.width is None:
-            return True
-        there = matrix.width == width and matrix.partition == home.partition
-        return there and (home.byte is None or home.byte == matrix.byte)
 
     def _as_given(self, home: TensorOnChip) -> TensorOnChip:
         """Return a place on the chip with the shape that its tensor has for the user."""

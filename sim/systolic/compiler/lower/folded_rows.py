@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 from systolic.compiler.cost.dma import queues_of_tile
 from systolic.compiler.cost.folded_rows import (
@@ -36,11 +35,9 @@ from systolic.compiler.ir.folded_rows import (
 )
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import FoldedWindow, MatrixWindow
+from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import physical, swap
 from systolic.layout import Shape
-
-if TYPE_CHECKING:
-    from systolic.compiler.lower.builder import LayerBuilder
 
 ROOM = 8
 """A piece that is brought takes at most this part of a partition; what is made of it does too."""

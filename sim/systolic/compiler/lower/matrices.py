@@ -553,6 +553,14 @@ class Matrices:
         whole = carrier(self.chip, dtype) is not None
         return whole or (not at_once and parts_turned(self.chip, dtype) > 0)
 
+    def may_lie(self, matrix: Matrix, tensor: str, width: int) -> bool:
+        """Return whether a matrix lies where a tensor's tiles say, or may be placed there."""
+        home = self.graph.tensor(tensor)
+        if matrix.width is None:
+            return True
+        there = matrix.width == width and matrix.partition == home.partition
+        return there and (home.byte is None or home.byte == matrix.byte)
+
     def spreads(self, dtype: str) -> bool:
         """Return whether a turn of the type spreads infinities and NaN: it multiplies floats."""
         floats = data_type(dtype).accumulator == "f32" and not parts_turned(self.chip, dtype)

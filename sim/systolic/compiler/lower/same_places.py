@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from systolic.compiler.ir.chip_places import places_of
 from systolic.compiler.ir.homes import as_rows
 from systolic.compiler.ir.relays import relay_ends
+from systolic.compiler.lower.builder import LayerBuilder
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Operation, Tensor
 from systolic.workload.options import Options
-
-if TYPE_CHECKING:
-    from systolic.compiler.lower.builder import LayerBuilder
 
 
 def stays_in_place(builder: LayerBuilder, op: Operation, permutation: Sequence[int] | None) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.chip_tiles import block_rows
@@ -16,16 +15,14 @@ from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.ir.nodes import Axes, Matrix, Source
 from systolic.compiler.ir.windows import StridedWindow
 from systolic.compiler.lower.strands import StrandPart, Strands, turned_parts
+from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.compiler.lower.views import swap
-
-if TYPE_CHECKING:
-    from systolic.compiler.lower.builder import LayerBuilder
 
 
 class StrandTensors:
     """The tensors of a graph that is being lowered which lie in strands."""
 
-    def __init__(self, builder: LayerBuilder) -> None:
+    def __init__(self, builder: ViewMaker) -> None:
         self._builder = builder
         self._known: dict[str, Strands] = {}
         self._parts: dict[tuple[str, StrandPart], Matrix] = {}
@@ -146,7 +143,7 @@ class StrandTensors:
         """Return strands where an output's tiles say: those that are there, or a copy of them."""
         if before.holder.tensor == tensor and before.holder.width is None:
             return self.fix(tensor, before, lies.width)
-        if self._builder.homes.may_lie(before.holder, tensor, lies.width):
+        if self._builder.may_lie(before.holder, tensor, lies.width):
             return self.fix(tensor, before, lies.width)
         made = self.new(tensor, lies.axes, lies.ways)
         made = self.fix(tensor, made, lies.width)
