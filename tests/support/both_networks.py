@@ -8,12 +8,12 @@ from typing import Any
 from systolic.errors import SimulationError
 from systolic.network.event.simulate import simulate as event
 from systolic.network.network import Network
-from systolic.network.outcome import Outcome
+from systolic.network.outcome import NetworkOutcome
 from systolic.network.stepped import simulate as stepped
 from systolic.network.traffic import Traffic
 
 
-def observed(run: Callable[[], Outcome]) -> dict[str, Any]:
+def observed(run: Callable[[], NetworkOutcome]) -> dict[str, Any]:
     """Return what a run says, as plain values; of a deadlock, which buffers it names."""
     try:
         outcome = run()
@@ -36,7 +36,7 @@ def stepped_run(network: Network, traffic: Traffic) -> dict[str, Any]:
     """Return what the stepped model says, hops included."""
     hops: list[Any] = []
 
-    def run() -> Outcome:
+    def run() -> NetworkOutcome:
         outcome = stepped(network, traffic, hops=True)
         hops.extend(sorted(outcome.hops))
         return outcome
@@ -49,7 +49,7 @@ def event_run(network: Network, traffic: Traffic) -> dict[str, Any]:
     """Return what the event model says packet by packet, hops included."""
     hops: list[Any] = []
 
-    def run() -> Outcome:
+    def run() -> NetworkOutcome:
         outcome = event(network, traffic, hops=True)
         hops.extend(sorted(outcome.hops))
         return outcome

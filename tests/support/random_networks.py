@@ -9,7 +9,7 @@ from typing import Any
 from systolic.errors import SystolicError
 from systolic.network.network import Network
 from systolic.network.read import read_network
-from systolic.network.simulate import Message, traffic_of
+from systolic.network.simulate import MessageTuple, traffic_of
 from systolic.network.traffic import Traffic
 
 CLOCKS = "abc"
@@ -98,9 +98,9 @@ def random_system(seed: int) -> tuple[Network, Traffic]:
     return network, traffic_of(_messages(rng, network, count))
 
 
-def _messages(rng: random.Random, network: Network, count: int) -> list[Message]:
+def _messages(rng: random.Random, network: Network, count: int) -> list[MessageTuple]:
     span = rng.choice([1, 20, 100])
-    found: list[Message] = []
+    found: list[MessageTuple] = []
     for _ in range(rng.randint(1, 10)):
         source, target = rng.sample(range(count), 2)
         try:

@@ -16,7 +16,7 @@ from systolic.errors import SystolicError, perhaps, printable, shortened
 from systolic.report.summary.wording import number
 
 if TYPE_CHECKING:
-    from systolic.network.measures import Measures
+    from systolic.network.measures import TopologyMeasures
     from systolic.network.network import Network
 
 KINDS = ("ring", "mesh", "torus", "clos")
@@ -70,7 +70,7 @@ def _look(kind: str, shape: Sequence[str], out: Path, theme: str) -> Any:
     return Look(title, target_format(out), theme_named(theme))
 
 
-def _rows(measures: Measures) -> list[tuple[str, str]]:
+def _rows(measures: TopologyMeasures) -> list[tuple[str, str]]:
     links = measures.links
     each_way = number(int(links)) if links == int(links) else f"{links}"
     rows = [("nodes", number(measures.nodes))]

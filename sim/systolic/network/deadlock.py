@@ -10,18 +10,18 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from systolic.errors import ConfigError, SimulationError, listed
-from systolic.network.network import Link, Network, Route
+from systolic.network.network import Network, NetworkLink, NetworkRoute
 
-Buffer: TypeAlias = tuple[int, int]
+ChannelBuffer: TypeAlias = tuple[int, int]
 """The buffer at the far end of a link: the link's number, and the channel."""
 
 
-def circle_of(waits: Mapping[Buffer, Iterable[Buffer]]) -> list[Buffer]:
+def circle_of(waits: Mapping[ChannelBuffer, Iterable[ChannelBuffer]]) -> list[ChannelBuffer]:
     """Return buffers each of which waits for the next, and the last for the first; or nothing."""
-    done: set[Buffer] = set()
+    done: set[ChannelBuffer] = set()
     for start in waits:
-        path: list[Buffer] = []
-        place: dict[Buffer, int] = {}
+        path: list[ChannelBuffer] = []
+        place: dict[ChannelBuffer, int] = {}
         stack = [(start, iter(waits[start]))] if start not in done else []
         if stack:
             place[start] = 0
@@ -43,13 +43,16 @@ def circle_of(waits: Mapping[Buffer, Iterable[Buffer]]) -> list[Buffer]:
     return []
 
 
-def named(links: Sequence[Link], circle: Iterable[Buffer]) -> str:
+def named(links: Sequence[NetworkLink], circle: Iterable[ChannelBuffer]) -> str:
     """Return a circle link by link, ``link 0 (0 -> 1) channel 0, link 1 (1 -> 2) channel 0``."""
     return listed((f"link {n} ({links[n]}) channel {c}" for n, c in circle), most=64)
 
 
 def refuse_deadlock(
-    links: Sequence[Link], waits: Mapping[Buffer, Iterable[Buffer]], tick: int, left: int
+    links: Sequence[NetworkLink],
+    waits: Mapping[ChannelBuffer, Iterable[ChannelBuffer]],
+    tick: int,
+    left: int,
 ) -> None:
     """Raise SimulationError for a run that has stopped; waits: what each buffer's first waits for.
 
@@ -62,9 +65,9 @@ def refuse_deadlock(
     )
 
 
-def refuse_circles(network: Network, routes: Iterable[Route]) -> None:
+def refuse_circles(network: Network, routes: Iterable[NetworkRoute]) -> None:
     """Raise ConfigError for routes that can deadlock, because their buffers wait in a circle."""
-    waits: dict[Buffer, dict[Buffer, None]] = {}
+    waits: dict[ChannelBuffer, dict[ChannelBuffer, None]] = {}
     for route in routes:
         buffers = list(zip(route.links, route.channels, strict=True))
         for before, after in pairwise(buffers):

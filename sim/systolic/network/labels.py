@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from systolic.network.network import Network
-from systolic.network.outcome import HopTimes, Outcome
+from systolic.network.outcome import HopTimes, NetworkOutcome
 from systolic.network.traffic import Traffic
 
 SENDING, IDLE = "sending", "idle"
@@ -28,7 +28,7 @@ class LinkInterval(NamedTuple):
 
 
 def link_labels(
-    network: Network, traffic: Traffic, outcome: Outcome
+    network: Network, traffic: Traffic, outcome: NetworkOutcome
 ) -> list[tuple[LinkInterval, ...]]:
     """Return, by link, its intervals, which cover the run; hops must have been recorded."""
     by_link: list[list[HopTimes]] = [[] for _ in network.links]

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import cos, pi, prod, sin
 
 from systolic.network.network import Network
-from systolic.network.topologies import Grid
+from systolic.network.topologies import GridTopology
 
 MOST_PAIRS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class TopologyMeasures:
     """links: each way; those of unlike directions count one by one, so that it may be a half.
 
     diameter: the most links on a route between two hosts. bisection: the links each way between
@@ -27,9 +27,9 @@ class Measures:
     bisection: int | None
 
 
-def measures_of(network: Network) -> Measures:
+def measures_of(network: Network) -> TopologyMeasures:
     """Return the measures of a network."""
-    return Measures(
+    return TopologyMeasures(
         nodes=len(network.nodes),
         hosts=len(network.hosts),
         links=len(network.links) / 2,
@@ -78,7 +78,7 @@ def positions(network: Network) -> dict[object, tuple[float, float]]:
     """
     shape = network.shape
     if network.kind in ("mesh", "torus") and len(shape) >= 1:
-        grid = Grid(shape, wraps=False)
+        grid = GridTopology(shape, wraps=False)
         found: dict[object, tuple[float, float]] = {}
         for node in network.nodes:
             places = [grid.place(int(node), axis) for axis in range(len(shape))]

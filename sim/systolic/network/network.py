@@ -12,7 +12,7 @@ from systolic.network.spec import Arbitration, Forwarding, NodeName
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class NetworkLink:
     """A directed link. Cycles are of its own clock, whose period is `period` ticks."""
 
     source: NodeName
@@ -34,7 +34,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class NetworkRoute:
     """The way from a node to another: the number of each link, and the channel on it."""
 
     links: tuple[int, ...]
@@ -52,8 +52,8 @@ class Network:
 
     nodes: tuple[NodeName, ...]
     hosts: tuple[NodeName, ...]
-    links: tuple[Link, ...]
-    router: Callable[[NodeName, NodeName], Route]
+    links: tuple[NetworkLink, ...]
+    router: Callable[[NodeName, NodeName], NetworkRoute]
     packet_bytes: int | None = None
     header_bytes: int = 0
     forwarding: Forwarding = "cut_through"
@@ -61,9 +61,9 @@ class Network:
     ticks_mhz: int | None = None
     kind: str = "file"
     shape: tuple[int, ...] = ()
-    _routes: dict[tuple[NodeName, NodeName], Route] = field(default_factory=dict)
+    _routes: dict[tuple[NodeName, NodeName], NetworkRoute] = field(default_factory=dict)
 
-    def route(self, source: NodeName, target: NodeName) -> Route:
+    def route(self, source: NodeName, target: NodeName) -> NetworkRoute:
         """Return the route between two nodes; ConfigError if there is none."""
         pair = source, target
         if pair not in self._routes:

@@ -27,7 +27,7 @@ class HopTimes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class NetworkOutcome:
     """When packets arrived, and what the links did.
 
     arrivals: by message, for each packet the tick in which its last flit is usable at the target;

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from systolic.network.network import Network
-from systolic.network.outcome import HopTimes, Outcome
+from systolic.network.outcome import HopTimes, NetworkOutcome
 from systolic.network.traffic import NO_GATE, Traffic
 
 SENDING, FLIGHT, NODE = "sending", "flight", "node and bytes"
@@ -21,7 +21,7 @@ AHEAD, WIRE, SLOT = "sending packets ahead", "wire busy with others", "no slot a
 ALPHA, ENTRY = "from an arrival to the next send", "before the message enters"
 
 
-class Step(NamedTuple):
+class WayStep(NamedTuple):
     """Ticks `first` to before `stop` of the way, for one reason; link: -1 between messages."""
 
     first: int
@@ -32,13 +32,13 @@ class Step(NamedTuple):
     packet: int
 
 
-def last_way(network: Network, traffic: Traffic, outcome: Outcome) -> list[Step]:
+def last_way(network: Network, traffic: Traffic, outcome: NetworkOutcome) -> list[WayStep]:
     """Return the way of the last arrival, from cycle 0 to the end; hops must have been recorded."""
     return list(reversed(list(_Way(network, traffic, outcome).steps())))
 
 
 class _Way:
-    def __init__(self, network: Network, traffic: Traffic, outcome: Outcome) -> None:
+    def __init__(self, network: Network, traffic: Traffic, outcome: NetworkOutcome) -> None:
         self.network, self.traffic, self.outcome = network, traffic, outcome
         self.hops: dict[tuple[int, int], list[HopTimes]] = defaultdict(list)
         self.grants: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -55,7 +55,7 @@ class _Way:
         for message, gate in enumerate(traffic.opens):
             self.openers[gate].append(message)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[WayStep]:
         """Yield the steps from the end of the run back to its start."""
         outcome = self.outcome
         if not outcome.arrivals:
@@ -63,7 +63,7 @@ class _Way:
         message = max(range(len(outcome.arrivals)), key=lambda m: outcome.arrivals[m][-1])
         end = outcome.arrivals[message][-1]
         if outcome.ticks > end:
-            yield Step(end, outcome.ticks, ALPHA, -1, message, -1)
+            yield WayStep(end, outcome.ticks, ALPHA, -1, message, -1)
         while True:
             yield from self._packet(message)
             entry, gate = outcome.entries[message], self._gate(message)
@@ -74,10 +74,10 @@ class _Way:
             if arrival + self.traffic.delays[gate] < entry:  # its own entry was later
                 break
             if entry > arrival:
-                yield Step(arrival, entry, ALPHA, -1, message, -1)
+                yield WayStep(arrival, entry, ALPHA, -1, message, -1)
             message = before
         if entry > 0:
-            yield Step(0, entry, ENTRY, -1, message, -1)
+            yield WayStep(0, entry, ENTRY, -1, message, -1)
 
     def _gate(self, message: int) -> int:
         return self.traffic.waits[message] if self.traffic.waits else NO_GATE
@@ -97,7 +97,7 @@ class _Way:
         whole, count, last = self.network.cut(self.traffic.sizes_bytes[hop.message])
         return last if hop.packet == count - 1 else whole
 
-    def _packet(self, message: int) -> Iterator[Step]:
+    def _packet(self, message: int) -> Iterator[WayStep]:
         """Yield the way of a message's last packet, back to the entry of the message."""
         packet = len(self.outcome.arrivals[message]) - 1
         stop = self.outcome.arrivals[message][packet]
@@ -105,36 +105,36 @@ class _Way:
             link = self.network.links[hop.link]
             flight = hop.granted + link.latency_cycles * link.period
             if flight < stop:
-                yield Step(flight, stop, SENDING, hop.link, message, packet)
-            yield Step(hop.granted, min(flight, stop), FLIGHT, hop.link, message, packet)
+                yield WayStep(flight, stop, SENDING, hop.link, message, packet)
+            yield WayStep(hop.granted, min(flight, stop), FLIGHT, hop.link, message, packet)
             yield from self._waits(hop)
             stop = hop.entered
 
-    def _waits(self, hop: HopTimes) -> Iterator[Step]:
+    def _waits(self, hop: HopTimes) -> Iterator[WayStep]:
         """Yield what a packet waited for before a link, the last wait first."""
         asks = max(hop.first, hop.ready)
         yield from self._refusals(hop, (asks, hop.granted))
         before = min(asks, hop.ready)
         yield from self._behind(hop, (before, asks))
         if before > hop.entered:
-            yield Step(hop.entered, before, NODE, hop.link, hop.message, hop.packet)
+            yield WayStep(hop.entered, before, NODE, hop.link, hop.message, hop.packet)
 
-    def _behind(self, hop: HopTimes, during: tuple[int, int]) -> Iterator[Step]:
+    def _behind(self, hop: HopTimes, during: tuple[int, int]) -> Iterator[WayStep]:
         """Yield, from the end back, what the packets ahead in the FIFO did."""
         first, stop = during
         while stop > first:
             hop = self.ahead[hop.message, hop.packet, hop.hop]
             begin = max(first, hop.granted)
             if begin < stop:
-                yield Step(begin, stop, AHEAD, hop.link, hop.message, hop.packet)
+                yield WayStep(begin, stop, AHEAD, hop.link, hop.message, hop.packet)
             asks = max(hop.first, hop.ready)
             yield from self._refusals(hop, (max(first, asks), begin))
             stop, begin = max(first, min(asks, begin)), max(first, hop.first)
             if begin < stop:
-                yield Step(begin, stop, NODE, hop.link, hop.message, hop.packet)
+                yield WayStep(begin, stop, NODE, hop.link, hop.message, hop.packet)
                 stop = begin
 
-    def _refusals(self, hop: HopTimes, during: tuple[int, int]) -> Iterator[Step]:
+    def _refusals(self, hop: HopTimes, during: tuple[int, int]) -> Iterator[WayStep]:
         """Yield, from the end back, when the wire was busy and when there was no slot."""
         asks, stop = during
         grants = self.grants[hop.link]
@@ -143,9 +143,9 @@ class _Way:
             first, free = grants[place] if place >= 0 else (0, 0)
             if free < stop:
                 begin = max(free, asks)
-                yield Step(begin, stop, SLOT, hop.link, hop.message, hop.packet)
+                yield WayStep(begin, stop, SLOT, hop.link, hop.message, hop.packet)
                 stop = begin
             if stop > asks:
                 begin = max(first, asks)
-                yield Step(begin, stop, WIRE, hop.link, hop.message, hop.packet)
+                yield WayStep(begin, stop, WIRE, hop.link, hop.message, hop.packet)
                 stop, place = begin, place - 1

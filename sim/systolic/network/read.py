@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from systolic.errors import ConfigError, listed, perhaps, shortened
 from systolic.network.files import tables_of_file
-from systolic.network.network import Link, Network
+from systolic.network.network import Network, NetworkLink
 from systolic.network.routes import Router, shortest_router, table_router
 from systolic.network.spec import LinkSettings, LinkTable, NetworkTable, NodeName, RouteTable
 from systolic.network.topologies import topology
@@ -108,13 +108,13 @@ class Periods:
 
 def _link(
     each: LinkSettings, source: NodeName, target: NodeName, periods: Periods, channels: int
-) -> Link:
+) -> NetworkLink:
     """Return a link; channels: its count where the table says nothing."""
     if source == target:
         raise ConfigError(f"network: a link from node {source} to itself")
     if each.bytes_per_cycle is None:
         raise ConfigError(f"network: the link {source} -> {target} needs bytes_per_cycle")
-    return Link(
+    return NetworkLink(
         source=source,
         target=target,
         bytes_per_cycle=each.bytes_per_cycle,
@@ -161,7 +161,7 @@ def _named_topology(table: NetworkTable) -> Network:
 def _network(
     table: NetworkTable,
     nodes: tuple[tuple[NodeName, ...], tuple[NodeName, ...]],
-    links: tuple[Link, ...],
+    links: tuple[NetworkLink, ...],
     router: Router,
     periods: Periods,
 ) -> Network:

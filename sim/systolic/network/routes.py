@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from systolic.errors import ConfigError, perhaps
-from systolic.network.network import Link, Route
+from systolic.network.network import NetworkLink, NetworkRoute
 from systolic.network.spec import NodeName, RouteTable
 
-Router = Callable[[NodeName, NodeName], Route]
+Router = Callable[[NodeName, NodeName], NetworkRoute]
 
 
 def table_router(
-    routes: Sequence[RouteTable], nodes: Sequence[NodeName], links: Sequence[Link]
+    routes: Sequence[RouteTable], nodes: Sequence[NodeName], links: Sequence[NetworkLink]
 ) -> Router:
     """Return the router of a table of routes, all of which are checked now."""
     known = {(each.source, each.target): _checked(each, links) for each in routes}
@@ -22,7 +22,7 @@ def table_router(
         source, target = next(pair for pair in pairs if pairs.count(pair) > 1)
         raise ConfigError(f"network: two routes from node {source} to node {target}")
 
-    def route(source: NodeName, target: NodeName) -> Route:
+    def route(source: NodeName, target: NodeName) -> NetworkRoute:
         check_nodes((source, target), nodes)
         if (source, target) not in known:
             raise ConfigError(f"network: no route from node {source} to node {target}")
@@ -38,7 +38,7 @@ def check_nodes(asked: Sequence[NodeName], nodes: Sequence[NodeName]) -> None:
             raise ConfigError(f"network: no node {node!r}{perhaps(str(node), map(str, nodes))}")
 
 
-def _checked(table: RouteTable, links: Sequence[Link]) -> Route:
+def _checked(table: RouteTable, links: Sequence[NetworkLink]) -> NetworkRoute:
     """Return a route whose links lead from its source to its target, on channels that they have."""
     what = f"network: the route from node {table.source} to node {table.target}"
     channels = (0,) * len(table.links) if table.channels is None else table.channels
@@ -59,16 +59,16 @@ def _checked(table: RouteTable, links: Sequence[Link]) -> Route:
         here = link.target
     if here != table.target:
         raise ConfigError(f"{what} ends at node {here}")
-    return Route(table.links, channels)
+    return NetworkRoute(table.links, channels)
 
 
-def shortest_router(nodes: Sequence[NodeName], links: Sequence[Link]) -> Router:
+def shortest_router(nodes: Sequence[NodeName], links: Sequence[NetworkLink]) -> Router:
     """Return the router of fewest links; of equally short ways the one of the first links."""
     leaving: dict[NodeName, list[int]] = {node: [] for node in nodes}
     for number, link in enumerate(links):
         leaving[link.source].append(number)
 
-    def route(source: NodeName, target: NodeName) -> Route:
+    def route(source: NodeName, target: NodeName) -> NetworkRoute:
         check_nodes((source, target), nodes)
         came_by: dict[NodeName, int] = {}
         queue = deque([source])
@@ -83,6 +83,6 @@ def shortest_router(nodes: Sequence[NodeName], links: Sequence[Link]) -> Router:
         way = [came_by[target]]
         while links[way[0]].source != source:
             way.insert(0, came_by[links[way[0]].source])
-        return Route(tuple(way), (0,) * len(way))
+        return NetworkRoute(tuple(way), (0,) * len(way))
 
     return route

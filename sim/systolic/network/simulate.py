@@ -7,19 +7,19 @@ from typing import Any, Literal, TypeAlias
 
 from systolic.errors import ConfigError, perhaps
 from systolic.network.network import Network
-from systolic.network.outcome import Outcome
+from systolic.network.outcome import NetworkOutcome
 from systolic.network.read import read_network
 from systolic.network.spec import NodeName
 from systolic.network.traffic import Traffic
 
 NetworkEngine: TypeAlias = Literal["event", "stepped"]
-Message: TypeAlias = tuple[NodeName, NodeName, int, int]
+MessageTuple: TypeAlias = tuple[NodeName, NodeName, int, int]
 """(source, target, size_bytes, at_cycle)."""
 
 
 def run(
     network: Mapping[str, Any] | Network,
-    messages: Iterable[Message],
+    messages: Iterable[MessageTuple],
     engine: NetworkEngine = "event",
 ) -> list[list[int]]:
     """Return, for each message in order, for each packet the cycle of its arrival.
@@ -43,7 +43,7 @@ def run(
     return [list(map(int, each)) for each in outcome.arrivals]
 
 
-def engine_of(engine: str) -> Callable[..., Outcome]:
+def engine_of(engine: str) -> Callable[..., NetworkOutcome]:
     """Return the `simulate` of an engine; it is imported when it is asked for."""
     if engine == "event":
         from systolic.network.event.simulate import simulate as event
@@ -59,7 +59,7 @@ def engine_of(engine: str) -> Callable[..., Outcome]:
     )
 
 
-def traffic_of(messages: Iterable[Message]) -> Traffic:
+def traffic_of(messages: Iterable[MessageTuple]) -> Traffic:
     """Return messages as traffic, each checked on its own."""
     listed = [_checked(number, message) for number, message in enumerate(messages)]
     return Traffic(
@@ -70,7 +70,7 @@ def traffic_of(messages: Iterable[Message]) -> Traffic:
     )
 
 
-def _checked(number: int, message: Sequence[Any]) -> Message:
+def _checked(number: int, message: Sequence[Any]) -> MessageTuple:
     if len(message) != 4:
         raise ConfigError(
             f"message {number}: needs (source, target, size_bytes, at_cycle), found {message!r}"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from systolic.network.deadlock import Buffer, refuse_deadlock
-from systolic.network.network import Link, Network, Route
-from systolic.network.outcome import HopTimes, Outcome
+from systolic.network.deadlock import ChannelBuffer, refuse_deadlock
+from systolic.network.network import Network, NetworkLink, NetworkRoute
+from systolic.network.outcome import HopTimes, NetworkOutcome
 from systolic.network.spec import NodeName
 from systolic.network.traffic import NO_GATE, Traffic
 
@@ -30,7 +30,7 @@ class _Packet:
     message: int
     number: int
     size_bytes: int
-    route: Route
+    route: NetworkRoute
     entered: int
     hop: int = 0
     usable: list[int] = field(default_factory=list)
@@ -46,7 +46,7 @@ class _Packet:
 class _Input:
     """A FIFO that links read: the buffer of a link and channel, or where messages enter (None)."""
 
-    buffer: Buffer | None
+    buffer: ChannelBuffer | None
     fifo: list[_Packet] = field(default_factory=list)
     readable_from: int = 0
 
@@ -59,12 +59,12 @@ class _Wire:
     head goes on while its tail is still sent.
     """
 
-    link: Link
+    link: NetworkLink
     number: int
     taken: list[int]
     inputs: list[_Input] = field(default_factory=list)
     packet: _Packet | None = None
-    came_by: Buffer | None = None
+    came_by: ChannelBuffer | None = None
     hop: int = 0
     flit: int = 0
     turn: int = 0
@@ -72,7 +72,7 @@ class _Wire:
     blocked_cycles: int = 0
 
 
-def simulate(network: Network, traffic: Traffic, *, hops: bool = False) -> Outcome:
+def simulate(network: Network, traffic: Traffic, *, hops: bool = False) -> NetworkOutcome:
     """Return what the network does with the traffic; hops: whether each hop is recorded."""
     return _Stepped(network, traffic, hops=hops).run()
 
@@ -96,7 +96,7 @@ class _Stepped:
                 for channel in range(link.channels)
             ]
         self.flying: defaultdict[int, list[tuple[_Packet, int, bool]]] = defaultdict(list)
-        self.credits: defaultdict[int, list[Buffer]] = defaultdict(list)
+        self.credits: defaultdict[int, list[ChannelBuffer]] = defaultdict(list)
         self.entering: defaultdict[int, list[int]] = defaultdict(list)
         self.counts, self.waiting = traffic.gates()
         self.arrivals: list[list[int]] = [[] for _ in range(len(traffic))]
@@ -109,7 +109,7 @@ class _Stepped:
         self.changed = 0
         self.packet_hops = self.packets = self.sent = self.received = self.last = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> NetworkOutcome:
         """Step until everything has arrived."""
         for message in self.traffic.first():
             self.entering[self.traffic.entry(message)].append(message)
@@ -125,7 +125,7 @@ class _Stepped:
             if self._is_still(tick):
                 refuse_deadlock(self.network.links, self._waits(), tick, self.left)
             tick += 1
-        return Outcome(
+        return NetworkOutcome(
             arrivals=self.arrivals,
             ticks=self.last,
             packets=self.packets,
@@ -239,7 +239,7 @@ class _Stepped:
     def _has_slot(self, packet: _Packet, wire: _Wire) -> bool:
         return wire.taken[packet.route.channels[packet.hop]] < wire.link.slots
 
-    def _has_bytes(self, packet: _Packet, link: Link, tick: int) -> bool:
+    def _has_bytes(self, packet: _Packet, link: NetworkLink, tick: int) -> bool:
         """Return whether a packet can go on now, flit after flit, without a flit missing."""
         if packet.hop == 0:
             return True
@@ -325,7 +325,7 @@ class _Stepped:
     def _last_edge(self, packet: _Packet, tick: int) -> int:
         return tick - tick % self.wires[packet.route.links[packet.hop]].link.period
 
-    def _waits(self) -> dict[Buffer, list[Buffer]]:
+    def _waits(self) -> dict[ChannelBuffer, list[ChannelBuffer]]:
         """Return which buffer the first packet of each buffer waits for."""
         return {
             buffer: [(packet.route.links[packet.hop], packet.route.channels[packet.hop])]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from math import prod
 
 from systolic.errors import ConfigError
-from systolic.network.network import Route
+from systolic.network.network import NetworkRoute
 from systolic.network.spec import NetworkTable, NodeName
 
 MOST_NODES = 1 << 16
-Ends = tuple[tuple[NodeName, NodeName], ...]
+LinkEnds = tuple[tuple[NodeName, NodeName], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Topology:
 
     nodes: tuple[NodeName, ...]
     hosts: tuple[NodeName, ...]
-    ends: Ends
-    router: Callable[[NodeName, NodeName], Route]
+    ends: LinkEnds
+    router: Callable[[NodeName, NodeName], NetworkRoute]
     channels: int
 
 
@@ -50,19 +50,19 @@ def topology(table: NetworkTable) -> Topology:
         raise ConfigError(f"network: shape: a ring has one dimension, found {list(shape)}")
     if not 2 <= prod(shape) <= MOST_NODES:
         raise ConfigError(f"network: shape: needs 2 to {MOST_NODES} nodes, found {list(shape)}")
-    grid = Grid(shape, wraps=table.kind != "mesh")
+    grid = GridTopology(shape, wraps=table.kind != "mesh")
     nodes = tuple(range(prod(shape)))
     return Topology(nodes, nodes, grid.ends, grid.route, 2)
 
 
-class Grid:
+class GridTopology:
     """A mesh or, with wrap-around links, a torus; a ring is a torus of one dimension."""
 
     def __init__(self, shape: tuple[int, ...], *, wraps: bool) -> None:
         self.shape, self.wraps = shape, wraps
         self.strides = [prod(shape[:axis]) for axis in range(len(shape))]
         found = tuple(self._links())
-        self.ends: Ends = tuple((source, target) for source, target, _ in found)
+        self.ends: LinkEnds = tuple((source, target) for source, target, _ in found)
         self._number = {
             (source, axis_way): number for number, (source, _, axis_way) in enumerate(found)
         }
@@ -96,7 +96,7 @@ class Grid:
         place, size = self.place(node, axis), self.shape[axis]
         return node + ((place + way) % size - place) * self.strides[axis]
 
-    def route(self, source: NodeName, target: NodeName) -> Route:
+    def route(self, source: NodeName, target: NodeName) -> NetworkRoute:
         """Return the way along one axis after the other; ConfigError for an unknown node."""
         links, channels = list[int](), list[int]()
         here, goal = _number(source, prod(self.shape)), _number(target, prod(self.shape))
@@ -109,7 +109,7 @@ class Grid:
                 links.append(self.link(here, axis, way))
                 channels.append(channel)
                 here = self.neighbour(here, axis, way)
-        return Route(tuple(links), tuple(channels))
+        return NetworkRoute(tuple(links), tuple(channels))
 
     def _way(self, here: int, goal: int, axis: int) -> int:
         up = self.place(goal, axis) - self.place(here, axis)
@@ -141,7 +141,7 @@ def _clos(table: NetworkTable) -> Topology:
         for spine in range(spines):
             ends += [(f"leaf{leaf}", f"spine{spine}"), (f"spine{spine}", f"leaf{leaf}")]
 
-    def route(source: NodeName, target: NodeName) -> Route:
+    def route(source: NodeName, target: NodeName) -> NetworkRoute:
         first, last = _number(source, count), _number(target, count)
         here, there = first // hosts, last // hosts
         links = [2 * first]
@@ -152,7 +152,7 @@ def _clos(table: NetworkTable) -> Topology:
                 base + 2 * (there * spines + spine) + 1,
             ]
         links.append(2 * last + 1)
-        return Route(tuple(links), (0,) * len(links))
+        return NetworkRoute(tuple(links), (0,) * len(links))
 
     names = (*range(count), *(f"leaf{n}" for n in range(leaves)))
     nodes: tuple[NodeName, ...] = (*names, *(f"spine{n}" for n in range(spines)))

@@ -19,7 +19,7 @@ from systolic.config.override import Override, apply, origin_of
 from systolic.config.toml_file import read_toml
 from systolic.errors import ConfigError, SimulationError, SystolicError
 from systolic.network.network import Network
-from systolic.network.outcome import Outcome
+from systolic.network.outcome import NetworkOutcome
 from systolic.network.read import network_of
 from systolic.network.simulate import engine_of
 from systolic.network.system import SystemFile, system_traffic
@@ -48,7 +48,7 @@ class SystemResult:
     """A system that has been run."""
 
     system: System
-    outcome: Outcome
+    outcome: NetworkOutcome
     summary: Mapping[str, Any]
 
 
@@ -111,7 +111,7 @@ def _require_few(system: System) -> None:
         )
 
 
-def summary_of(system: System, outcome: Outcome) -> dict[str, Any]:
+def summary_of(system: System, outcome: NetworkOutcome) -> dict[str, Any]:
     """Return the summary of a run: what is in summary.json."""
     network = system.network
     deepest = max(outcome.deepest_packets, default=0)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from systolic.errors import SimulationError
-from systolic.network.path import Step, last_way
+from systolic.network.path import WayStep, last_way
 from systolic.run.system import System, run_system
 
 
@@ -28,7 +28,7 @@ class SystemExplanation:
     cycles: int
     messages: int
     rows: tuple[WayRow, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[WayStep, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from systolic.network.labels import SENDING, link_labels
 from systolic.network.measures import positions
 from systolic.network.network import Network
-from systolic.network.outcome import Outcome
+from systolic.network.outcome import NetworkOutcome
 from systolic.report.plots.network import LinkUse, NetworkPlot, PlottedHop
 from systolic.run.system import System, run_system
 
@@ -64,7 +64,7 @@ def system_plot(system: System) -> NetworkPlot:
 def _plot(
     network: Network,
     links: list[LinkUse],
-    outcome: Outcome | None,
+    outcome: NetworkOutcome | None,
     hops: list[PlottedHop] | tuple[()],
 ) -> NetworkPlot:
     places = positions(network)

@@ -14,7 +14,7 @@ from systolic.errors import ConfigError, perhaps, shortened
 from systolic.network.collectives.algorithms import ALGORITHMS, Ranks
 from systolic.network.collectives.program import CollectiveProgram
 from systolic.network.network import Network
-from systolic.network.outcome import Outcome
+from systolic.network.outcome import NetworkOutcome
 from systolic.network.read import read_network
 from systolic.network.simulate import NetworkEngine, engine_of
 from systolic.network.spec import NodeName
@@ -68,7 +68,7 @@ def collective(
     return outcome_of(read_network(network), asked, engine).ticks
 
 
-def outcome_of(network: Network, asked: Collective, engine: str = "event") -> Outcome:
+def outcome_of(network: Network, asked: Collective, engine: str = "event") -> NetworkOutcome:
     """Return what the network does with a collective; arrivals are not kept."""
     simulate = engine_of(engine)
     traffic = traffic_of_collective(network, asked)

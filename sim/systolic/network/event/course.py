@@ -67,7 +67,7 @@ class Start:
 
 
 @dataclass(slots=True)
-class Course:
+class TrainCourse:
     """The times of a train. By hop: when each packet that takes it asks (with the wire free), and
     when it is granted; the first entries are the packets that stood before that hop or earlier.
 
@@ -91,9 +91,9 @@ class Runner:
         self.free, self.readable = list(start.free), list(start.readable)
         self.slots = list(start.slots)
         self.releases = [list(each) for each in start.releases]
-        self.course = Course([[] for _ in start.legs], [[] for _ in start.legs])
+        self.course = TrainCourse([[] for _ in start.legs], [[] for _ in start.legs])
 
-    def run(self) -> Course:
+    def run(self) -> TrainCourse:
         """Return the course of all packets."""
         start = self.start
         for each in start.standing:

@@ -13,7 +13,7 @@ from functools import cache
 from math import gcd
 from typing import TypeAlias
 
-from systolic.network.network import Link, Network, Route
+from systolic.network.network import Network, NetworkLink, NetworkRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def edge(tick: int, period: int) -> int:
     return tick if period == 1 else -(-tick // period) * period
 
 
-def leg_builder(network: Network) -> Callable[[Route, int], tuple[Leg, ...]]:
+def leg_builder(network: Network) -> Callable[[NetworkRoute, int], tuple[Leg, ...]]:
     """Return the function that gives the legs of a packet of a size on a route; it remembers."""
     bases = first_buffers(network)
     links, is_stored = network.links, network.forwarding == "store"
@@ -80,7 +80,7 @@ def leg_builder(network: Network) -> Callable[[Route, int], tuple[Leg, ...]]:
         )
 
     @cache
-    def legs(route: Route, size_bytes: int) -> Legs:
+    def legs(route: NetworkRoute, size_bytes: int) -> Legs:
         return tuple(
             leg(number, channel, after, size_bytes)
             for number, channel, after in zip(
@@ -100,7 +100,7 @@ def first_buffers(network: Network) -> list[int]:
     return bases
 
 
-def lag_ticks(before: Link, after: Link, size_bytes: int) -> int:
+def lag_ticks(before: NetworkLink, after: NetworkLink, size_bytes: int) -> int:
     """Return the least wait from the head's arrival with which no flit is missing.
 
     The need of a flit repeats every w / gcd(w, w') flits, a constant later or earlier each time; so

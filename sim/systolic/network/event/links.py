@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from systolic.errors import SimulationError
-from systolic.network.deadlock import Buffer, refuse_deadlock
-from systolic.network.event.course import Course
+from systolic.network.deadlock import ChannelBuffer, refuse_deadlock
+from systolic.network.event.course import TrainCourse
 from systolic.network.event.legs import Leg, Legs, edge, first_buffers, leg_builder
-from systolic.network.network import Network, Route
-from systolic.network.outcome import HopTimes, Outcome
+from systolic.network.network import Network, NetworkRoute
+from systolic.network.outcome import HopTimes, NetworkOutcome
 from systolic.network.queues import deepest_packets
 from systolic.network.traffic import NO_GATE, Traffic
 
@@ -38,7 +38,7 @@ class Message:
     """
 
     number: int
-    route: Route
+    route: NetworkRoute
     legs: Legs
     last: Legs
     packets: int
@@ -88,7 +88,7 @@ class Train:
     """
 
     start: int
-    course: Course
+    course: TrainCourse
     standing: Sequence[Packet]
     message: Message
     first: int
@@ -160,7 +160,7 @@ class Links:
         self.releases: list[list[int]] = [[] for _ in self.link_of]
         self.readable = [0] * len(self.link_of)
 
-    def run(self) -> Outcome:
+    def run(self) -> NetworkOutcome:
         """Take one event after the other until none is left."""
         entry = self.traffic.entry
         events = self.events
@@ -183,12 +183,12 @@ class Links:
             raise SimulationError(f"{self.sent} bytes were sent, and {self.received} received")
         return self._outcome()
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> NetworkOutcome:
         network, traffic = self.network, self.traffic
         deepest = [0] * len(network.nodes)
         if self.keeps_arrivals:
             deepest = deepest_packets(network.nodes, traffic.targets, self.arrivals)
-        return Outcome(
+        return NetworkOutcome(
             arrivals=self.arrivals,
             ticks=self.last,
             packets=self.packets,
@@ -204,11 +204,11 @@ class Links:
             hops=self.hops,
         )
 
-    def _waits(self) -> dict[Buffer, list[Buffer]]:
+    def _waits(self) -> dict[ChannelBuffer, list[ChannelBuffer]]:
         """Return which buffer the first packet of each buffer waits for."""
         bases = first_buffers(self.network)
 
-        def named(buffer: int) -> Buffer:
+        def named(buffer: int) -> ChannelBuffer:
             return self.link_of[buffer], buffer - bases[self.link_of[buffer]]
 
         return {

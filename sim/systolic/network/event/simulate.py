@@ -7,7 +7,7 @@ from systolic.network.event.course import FEWEST_PACKETS
 from systolic.network.event.links import Links
 from systolic.network.event.trains import TrainLinks
 from systolic.network.network import Network
-from systolic.network.outcome import Outcome
+from systolic.network.outcome import NetworkOutcome
 from systolic.network.traffic import Traffic
 
 
@@ -18,7 +18,7 @@ def simulate(
     hops: bool = False,
     arrivals: bool = True,
     train_packets: int | None = FEWEST_PACKETS,
-) -> Outcome:
+) -> NetworkOutcome:
     """Return what the network does with the traffic.
 
     hops: whether each hop is recorded, for which there are no trains. arrivals: whether that of

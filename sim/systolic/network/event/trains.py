@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import lcm
 
-from systolic.network.event.course import Course, Runner, Standing, Start
+from systolic.network.event.course import Runner, Standing, Start, TrainCourse
 from systolic.network.event.legs import Leg, edge
 from systolic.network.event.links import NEVER, Links, Message, Packet, Train
 from systolic.network.network import Network
@@ -30,7 +30,7 @@ class TrainLinks(Links):
     ) -> None:
         super().__init__(network, traffic, hops=False, arrivals=arrivals)
         self.fewest_packets = fewest_packets
-        self.courses: dict[object, Course] = {}
+        self.courses: dict[object, TrainCourse] = {}
 
     def start_train(self, message: Message, tick: int) -> bool:
         """Send the rest of a message as a train if nobody else is on its way; return whether."""
@@ -101,7 +101,7 @@ class TrainLinks(Links):
             phase=tick % lcm(*(leg.period for leg in legs)),
         )
 
-    def _course(self, start: Start) -> Course:
+    def _course(self, start: Start) -> TrainCourse:
         """Return the course of a train; one that was seen before is known."""
         key = start.key()
         if key not in self.courses:
