@@ -56,7 +56,10 @@ def test_hatching_is_explained(values: bool) -> None:
 def test_the_choice_of_cycles_is_explained() -> None:
     run = tiles(64)
     shown = "shown are cycles 0 to"
-    assert "the first tile and the beginning of the next; --cycles" in words_on(run)
+    assert (
+        "the first tile and the beginning of the next (other cycles can be asked for)"
+        in words_on(run)
+    )
     asked = words_on(run, cycles=Interval(0, 20))
     assert f"{shown} 19" in asked
     assert "first tile" not in asked

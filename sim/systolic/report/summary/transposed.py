@@ -40,7 +40,7 @@ def transposed_texts(summary: Mapping[str, Any], most: int = MOST_SHOWN) -> list
     ]
     left_out = len(found) - len(shown)
     if left_out and lines:
-        lines.append(f"and {plural(left_out, 'other tensor')} (--json has all)")
+        lines.append(f"and {plural(left_out, 'other tensor')} (as JSON all are there)")
     return lines
 
 

@@ -55,8 +55,8 @@ CELLS_NOTE = (
 HEAT_NOTE = "The deeper the colour, the larger the weight (blue, grey) or the sum; pale: still 0"
 SHADOW_NOTES = {True: "Blue at the foot of a PE", False: "Blue hatching"}
 WINDOW_NOTES = {
-    True: "the first tile and the beginning of the next; --cycles FIRST:STOP shows others",
-    False: "those of its only tile; --cycles FIRST:STOP shows others",
+    True: "the first tile and the beginning of the next (other cycles can be asked for)",
+    False: "those of its only tile (other cycles can be asked for)",
 }
 """Why these cycles are shown, of a run with several multiplies and of one with one."""
 
