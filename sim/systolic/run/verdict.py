@@ -305,6 +305,8 @@ def _spread_by_turns(compiled: CompiledGraph, chip: Chip) -> ReaderTurns:
     made = {op.output: op for op in graph.operations}
     turned: dict[str, tuple[str, Callable[[Array], Array]]] = {}
     found: ReaderTurns = {}
+    if len(made) == 1 and graph.operations[0].kind in ("relayout", "reshape"):
+        return found  # what its turns do, they do to its input (`_as_turned`)
     for number, node in enumerate(layers.nodes):
         sources = [layers.matrix(name) for name in node.inputs]
         read = [each for each in sources if each.holder in turned]

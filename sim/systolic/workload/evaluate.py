@@ -11,7 +11,7 @@ from systolic.workload.operations.row import Rules
 OwnRules = Mapping[str, Rules]
 """The rules of some operations, by name, where they are not those of all others."""
 
-Held = Callable[[str, str, Array], Array]
+AsRead = Callable[[str, str, Array], Array]
 """An operation's name, a tensor's name and its values: the values as this operation reads them."""
 
 
@@ -28,7 +28,7 @@ def reference_values(
     inputs: Mapping[str, Array],
     rules: Rules,
     own: OwnRules | None = None,
-    held: Held | None = None,
+    held: AsRead | None = None,
 ) -> dict[str, Array]:
     """Return every tensor, intermediate results too, with the bits that the chip must give.
 

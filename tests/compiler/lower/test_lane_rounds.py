@@ -48,7 +48,6 @@ NONE = {1, 7, 8, 15, 16, 18, 21, 22, 23, 26, 31}
 def test_all_elements_arrive_on_both_engines(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relays, "FEWER", 1e-9)  # whatever other ways take
     monkeypatch.setattr(relays, "side_by_side_cycles", lambda *_: 1e9)
-    monkeypatch.setattr(relays, "cheapest_word_relay", lambda *_: None)
     monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
     monkeypatch.setattr(relays, "ROUGHLY", 1e9)
     monkeypatch.setattr(relays.RelayPlanner, "relays", lambda *_: ())
@@ -65,7 +64,6 @@ def test_a_leg_in_rounds_stands_beside_legs_of_other_ways(
 ) -> None:
     monkeypatch.setattr(relays, "FEWER", 1e-9)  # whatever other ways take
     monkeypatch.setattr(relays, "side_by_side_cycles", lambda *_: 1e9)
-    monkeypatch.setattr(relays, "cheapest_word_relay", lambda *_: None)
     monkeypatch.setattr(relays, "LEAST_CYCLES", -1)
     monkeypatch.setattr(relays, "ROUGHLY", 1e9)
     monkeypatch.setattr(relays.RelayPlanner, "in_rounds", lambda *_: ())

@@ -129,7 +129,7 @@ def test_an_operand_of_384_rows_goes_to_three_lines_of_rows_at_once() -> None:
     result = systolic.run(graph, "hbm3_128x128", values=False)
     assert goes_to_rows_in_reach(result.compiled.layers.choices)
     assert len(result.program.instructions) < 12 * 384
-    assert result.cycles == 31632
+    assert result.cycles == 32258
 
 
 def in_rows_the_wrong_way(rng: Random) -> Graph:
@@ -171,19 +171,3 @@ def test_some_of_these_operands_are_moved() -> None:
         sum(goes_to_rows_without_tiles(in_rows_the_wrong_way(r), chip_of_eight(r)) for r in rngs)
         >= 5
     )
-
-
-def test_engines_move_an_operand_sooner_than_the_array_turns_it() -> None:
-    """A column of w has 64 elements, so that the array would turn half as many as it could.
-
-    It takes 4,728 vectors for w. The layout that is printed for w has it moved as well.
-    """
-    layouts = "f32[24,64,197]{1,2,0}", "f32[24,64,197]{1,2,0:T(128,64)}"
-    for w in layouts:
-        graph = multiplied("f32[24,96,64]", w, "f32[24,96,197]")
-        result = systolic.run(graph, "hbm3_128x128", values=False)
-        assert any("w goes to rows" in choice for choice in result.compiled.layers.choices)
-        assert result.summary["turned_cycles"] == 24 * 96  # x
-        assert result.cycles == 11060
-    lies = {home.tensor: home.shape for home in result.compiled.layers.homes}
-    assert str(lies["w"]) == layouts[1]
