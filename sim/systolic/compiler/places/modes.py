@@ -42,20 +42,20 @@ class Mode(NamedTuple):
         return tuple(step * factor for step in self.steps)
 
 
-Nest = tuple[Mode, ...]
+Modes = tuple[Mode, ...]
 
 
-def size(nest: Nest) -> int:
+def size(nest: Modes) -> int:
     """Return how many indices a nest has."""
     return math.prod(mode.count for mode in nest)
 
 
-def seen(nest: Iterable[Mode], *sides: int) -> Nest:
+def seen(nest: Iterable[Mode], *sides: int) -> Modes:
     """Return the nest with these sides alone, in this order."""
     return tuple(Mode(mode.count, tuple(mode.steps[n] for n in sides)) for mode in nest)
 
 
-def places(nest: Nest, side: int = 0) -> Integers:
+def places(nest: Modes, side: int = 0) -> Integers:
     """Return the place of each index on a side, int64, in the order of the indices."""
     found = np.zeros(1, np.int64)
     for mode in nest:
@@ -72,7 +72,7 @@ def stretch(nest: Iterable[Mode], side: int = 0) -> int:
 # Modes that follow one another
 
 
-def coalesce(nest: Iterable[Mode]) -> Nest:
+def coalesce(nest: Iterable[Mode]) -> Modes:
     """Return the same map with as few modes as can be.
 
     Two neighbours are one mode where the outer step is the inner one times the inner count, on
@@ -101,7 +101,7 @@ def split(mode: Mode, inner: int) -> tuple[Mode, Mode]:
 # Two maps of the same indices, one after the other, and backwards
 
 
-def refine(one: Nest, other: Nest) -> Nest | None:
+def refine(one: Modes, other: Modes) -> Modes | None:
     """Return the nest with the sides of both, for the same indices; None if no nest has them.
 
     The modes of both are cut where either has an edge, from the innermost outwards.
@@ -124,7 +124,7 @@ def refine(one: Nest, other: Nest) -> Nest | None:
     return tuple(reversed(found))
 
 
-def compose(outer: Nest, inner: Nest) -> Nest | None:
+def compose(outer: Modes, inner: Modes) -> Modes | None:
     """Return the map that takes an index by `inner` (of one side) to an index of `outer`.
 
     So the place of index i is that of ``places(inner)[i]``. None if no nest has these places.
@@ -141,7 +141,7 @@ def compose(outer: Nest, inner: Nest) -> Nest | None:
     return tuple(found)
 
 
-def _through(outer: Nest, count: int, step: int) -> list[Mode] | None:
+def _through(outer: Modes, count: int, step: int) -> list[Mode] | None:
     """Return the modes by which `count` indices of `outer`, `step` apart, are reached."""
     sides = len(outer[0].steps) if outer else 0
     if step == 0 or count == 1:
@@ -164,7 +164,7 @@ def _through(outer: Nest, count: int, step: int) -> list[Mode] | None:
     return None
 
 
-def _stays_inside(outer: Nest, inner: Nest) -> bool:
+def _stays_inside(outer: Modes, inner: Modes) -> bool:
     """Return whether no digit of `outer` is carried by a sum of two modes of `inner`."""
     modes = coalesce(seen(inner, 0))
     if stretch(modes) > size(outer) or any(mode.steps[0] < 0 for mode in modes):
@@ -188,7 +188,7 @@ def _digits_below(mode: Mode, unit: int, above: int) -> tuple[int, ...]:
     return (min(step * (mode.count - 1), above - max(step, 1)),)
 
 
-def invert(nest: Nest) -> Nest | None:
+def invert(nest: Modes) -> Modes | None:
     """Return the map from places back to indices; None unless places are 0, 1, 2, ... each once."""
     unit, found = 1, list[Mode]()
     indices = {id(mode): size(nest[number + 1 :]) for number, mode in enumerate(nest)}
@@ -203,7 +203,7 @@ def invert(nest: Nest) -> Nest | None:
 # Orders
 
 
-def by_step(nest: Sequence[Mode], side: int) -> Nest:
+def by_step(nest: Sequence[Mode], side: int) -> Modes:
     """Return the modes in the order of a side's memory: the largest step first, repeats outermost.
 
     Another order of the same elements: an index no longer leads where it did.

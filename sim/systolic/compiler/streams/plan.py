@@ -15,15 +15,15 @@ from itertools import product
 
 from systolic.compiler.cost.copies import latency_cycles, runs_cycles
 from systolic.compiler.places.modes import stretch
-from systolic.compiler.streams.stage import Plan
-from systolic.compiler.streams.tiling import Cut, Move, TileShape, tile_count, tiles
-from systolic.compiler.streams.work import Frame
+from systolic.compiler.streams.stage import StreamPlan
+from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, tile_count, tiles
+from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
 from systolic.isa import Program
 
-Judge = Callable[[Program], int]
+TickJudge = Callable[[Program], int]
 """Returns the ticks that a program takes."""
 
 JUDGED = 12
@@ -42,18 +42,18 @@ MOST_TILES = 1024
 class Rated:
     """A plan, and about how many ticks it takes."""
 
-    plan: Plan
+    plan: StreamPlan
     ticks: float
 
 
-EngineCost = Callable[[Frame, Cut, TileShape], tuple[float, int] | None]
+EngineCost = Callable[[StreamFrame, Cut, TileShape], tuple[float, int] | None]
 """Returns the ticks of an engine for a tile, and how many engines could do all of it.
 
 None if a tile does not fit.
 """
 
 
-def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rated]:
+def rated_plans(chip: Chip, frame: StreamFrame, engine_ticks: EngineCost) -> list[Rated]:
     """Return the plans of a frame, the best by estimate first."""
     found = [*_straight(chip, frame)]
     cuts: dict[Cut, None] = {}
@@ -67,7 +67,7 @@ def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rate
 # Within DRAM
 
 
-def _straight(chip: Chip, frame: Frame) -> Iterator[Rated]:
+def _straight(chip: Chip, frame: StreamFrame) -> Iterator[Rated]:
     """Yield plans that copy a frame's elements within DRAM."""
     if not frame.is_straight:
         return
@@ -96,7 +96,7 @@ def _straight(chip: Chip, frame: Frame) -> Iterator[Rated]:
         )
         lats = 1 if chip.dma.outstanding > 1 else -(-copies // queues)
         cycles = lats * latency_cycles(chip) + max(rate, shared)
-        yield Rated(Plan(None, store_ways=queues), cycles * chip.period("dma"))
+        yield Rated(StreamPlan(None, store_ways=queues), cycles * chip.period("dma"))
 
 
 def _queue_counts(chip: Chip) -> list[int]:
@@ -107,7 +107,7 @@ def _queue_counts(chip: Chip) -> list[int]:
 # Through the state buffer
 
 
-def _cuts(chip: Chip, frame: Frame) -> Iterator[Cut]:
+def _cuts(chip: Chip, frame: StreamFrame) -> Iterator[Cut]:
     """Yield ways to cut a frame: columns grow from nothing, mode by mode, as long as a tile fits.
 
     Each step takes the mode whose columns make the fewest runs. From each of these columns the
@@ -136,7 +136,7 @@ def _cuts(chip: Chip, frame: Frame) -> Iterator[Cut]:
         yield Cut((), (), (0,) * sides)
 
 
-def _balanced(frame: Frame, cut: Cut) -> Iterator[Cut]:
+def _balanced(frame: StreamFrame, cut: Cut) -> Iterator[Cut]:
     """Yield the cut with the columns of its outermost partition mode evened out over the tiles."""
     several = [n for n, p in enumerate(cut.partitions) if p > 1]
     for n in several[:1]:
@@ -159,7 +159,7 @@ def _lane_counts(chip: Chip) -> list[int]:
     return found
 
 
-def _gap_choices(frame: Frame) -> Iterator[tuple[int, ...]]:
+def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
     """Yield how many innermost modes of each side are brought with their gaps."""
     yield (0,) * len(frame.sides)
     choices: list[list[int]] = [[0]]
@@ -185,7 +185,7 @@ def _gap_choices(frame: Frame) -> Iterator[tuple[int, ...]]:
             yield tuple(chosen)
 
 
-def _grown(frame: Frame, columns: list[int], room: int, sides: int) -> list[int] | None:
+def _grown(frame: StreamFrame, columns: list[int], room: int, sides: int) -> list[int] | None:
     """Return the columns with those of one mode enlarged; None if no tile would fit."""
     best: tuple[float, list[int]] | None = None
     inner = math.prod(mode.count for mode in frame.inner)
@@ -216,7 +216,7 @@ def _divisors(count: int) -> list[int]:
     return sorted({*small, *(count // d for d in small)})
 
 
-def _runs_per_element(frame: Frame, columns: list[int], side: int) -> float:
+def _runs_per_element(frame: StreamFrame, columns: list[int], side: int) -> float:
     """Return how many runs a side has for each element of a tile."""
     run, total = 1, math.prod(columns)
     order = sorted(range(len(columns)), key=lambda n: frame.modes[n].steps[side])
@@ -234,7 +234,7 @@ def _runs_per_element(frame: Frame, columns: list[int], side: int) -> float:
 
 
 def _with_partitions(
-    frame: Frame, columns: tuple[int, ...], lanes: int, gaps: tuple[int, ...]
+    frame: StreamFrame, columns: tuple[int, ...], lanes: int, gaps: tuple[int, ...]
 ) -> Cut | None:
     """Return the cut with as many partitions as can be: the innermost modes first."""
     partitions = [1] * len(columns)
@@ -249,7 +249,7 @@ def _with_partitions(
     return Cut(columns, tuple(partitions), gaps)
 
 
-def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iterator[Rated]:
+def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -> Iterator[Rated]:
     """Yield the plans of a cut: slots and queues."""
     number = tile_count(frame, cut)
     if number > MOST_TILES:
@@ -321,7 +321,7 @@ class _Moving:
         return rounds * latency_cycles(chip) + moving
 
 
-def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[Plan]:
+def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[StreamPlan]:
     queues = chip.dma.queues
     lanes = math.prod(cut.partitions)
     if chip.dma.is_spread:
@@ -336,10 +336,12 @@ def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[Plan]:
             for ways in sorted({1, 2, min(loading, storing), max(loading, storing)}):
                 if ways > lanes:
                     continue
-                yield Plan(cut, many, loading, storing, min(ways, loading), min(ways, storing))
+                yield StreamPlan(
+                    cut, many, loading, storing, min(ways, loading), min(ways, storing)
+                )
 
 
-def _moving(chip: Chip, moves: list[tuple[str, Move]]) -> _Moving:
+def _moving(chip: Chip, moves: list[tuple[str, TileCopy]]) -> _Moving:
     """Return what some copies take in a queue alone, without their latency."""
     alone, bytes_ = [0.0], 0
     for dtype, move in moves:
