@@ -110,7 +110,7 @@ def _recognised(places: Integers) -> Iterator[ModePiece]:
         nest = _nest_from(places[first:])
         at = tuple(int(n) for n in places[first])
         yield ModePiece(at, nest)
-        first += math.prod(mode.count for mode in nest)
+        first += math.prod(mode.extent for mode in nest)
 
 
 def _nest_from(places: Integers) -> Modes:

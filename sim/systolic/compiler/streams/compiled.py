@@ -94,7 +94,7 @@ def _places(graph: Graph, chip: Chip, found: Sequence[StreamWork]) -> DramPlaces
 def _said(stream: StreamWork, planned: Planned) -> str:
     """Return a plan in words."""
     frame, plan, cut = planned.frame, planned.plan, planned.plan.cut
-    modes = " x ".join(str(mode.count) for mode in (*frame.modes, *frame.inner)) or "1"
+    modes = " x ".join(str(mode.extent) for mode in (*frame.modes, *frame.inner)) or "1"
     how = f"{stream.output}: modes {modes}"
     known = "simulated" if planned.judged else "estimated"
     ticks = f"{known}: {round(planned.ticks)} ticks"
@@ -224,7 +224,7 @@ class _Planner:
         one = replace(
             frame,
             modes=tuple(
-                m._replace(count=n) for m, n in zip(frame.modes, shape.counts, strict=True)
+                m._replace(extent=n) for m, n in zip(frame.modes, shape.counts, strict=True)
             ),
         )
         if not emit(stage, one, StreamPlan(cut), "estimate"):
@@ -273,13 +273,13 @@ def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:
         return [(frame, 1)]
     first, *others = frame.modes
     block = cut.columns[0] * cut.partitions[0]
-    blocks, number = -(-first.count // block), tile_count(frame, cut)
+    blocks, number = -(-first.extent // block), tile_count(frame, cut)
     each = number // blocks
     few, many = (times * -(-(plan.slots + 1) // each) for times in (1, 2))
     if many >= blocks:
         return [(frame, number)]
     return [
-        (replace(frame, modes=(first._replace(count=n * block), *others)), n * each)
+        (replace(frame, modes=(first._replace(extent=n * block), *others)), n * each)
         for n in (few, many)
     ]
 

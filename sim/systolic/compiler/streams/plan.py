@@ -76,12 +76,12 @@ def _straight(chip: Chip, frame: StreamFrame) -> Iterator[Rated]:
     run, outer = 1, 1
     for mode in sorted(modes, key=lambda m: m.steps[0]):
         if mode.steps[0] == mode.steps[number] == run:
-            run *= mode.count
+            run *= mode.extent
         else:
-            outer *= mode.count
+            outer *= mode.extent
     size = SIZE_BYTES[frame.sides[0].dtype]
     pairs = len(modes)
-    largest = max((m.count for m in modes), default=1)
+    largest = max((m.extent for m in modes), default=1)
     for queues in _queue_counts(chip):
         # A lone run is cut among the queues.
         runs, length = outer, run
@@ -140,7 +140,7 @@ def _balanced(frame: StreamFrame, cut: Cut) -> Iterator[Cut]:
     """Yield the cut with the columns of its outermost partition mode evened out over the tiles."""
     several = [n for n, p in enumerate(cut.partitions) if p > 1]
     for n in several[:1]:
-        count, c, p = frame.modes[n].count, cut.columns[n], cut.partitions[n]
+        count, c, p = frame.modes[n].extent, cut.columns[n], cut.partitions[n]
         blocks = -(-count // (c * p))
         even = -(-count // (blocks * p))
         if even != c:
@@ -176,9 +176,11 @@ def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
         for number, mode in enumerate(modes, 1):
             if mode.steps[side] < 0:
                 break
-            if mode.steps[side] != unit and stretch([mode], side) <= 64 * mode.count * max(1, unit):
+            if mode.steps[side] != unit and stretch([mode], side) <= 64 * mode.extent * max(
+                1, unit
+            ):
                 own.append(number)
-            unit = max(unit, mode.steps[side] * mode.count)
+            unit = max(unit, mode.steps[side] * mode.extent)
         choices.append(own[:3])
     for chosen in product(*choices):
         if any(chosen):
@@ -188,9 +190,9 @@ def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
 def _grown(frame: StreamFrame, columns: list[int], room: int, sides: int) -> list[int] | None:
     """Return the columns with those of one mode enlarged; None if no tile would fit."""
     best: tuple[float, list[int]] | None = None
-    inner = math.prod(mode.count for mode in frame.inner)
+    inner = math.prod(mode.extent for mode in frame.inner)
     for n, mode in enumerate(frame.modes):
-        for more in _next_columns(mode.count, columns[n]):
+        for more in _next_columns(mode.extent, columns[n]):
             tried = [*columns[:n], more, *columns[n + 1 :]]
             size = math.prod(tried) * inner * sum(SIZE_BYTES[side.dtype] for side in frame.sides)
             if size > room:
@@ -227,7 +229,7 @@ def _runs_per_element(frame: StreamFrame, columns: list[int], side: int) -> floa
         if step != run:
             break
         run *= columns[n]
-        if columns[n] != frame.modes[n].count:
+        if columns[n] != frame.modes[n].extent:
             break
     moved = math.prod(c for c, m in zip(columns, frame.modes, strict=True) if m.steps[side])
     return moved / run / total
@@ -240,11 +242,11 @@ def _with_partitions(
     partitions = [1] * len(columns)
     left = lanes
     for n in reversed(range(len(columns))):
-        rest = -(-frame.modes[n].count // columns[n])
+        rest = -(-frame.modes[n].extent // columns[n])
         if rest == 1 or left <= 1:
             continue
         partitions[n] = min(rest, left)
-        uneven = frame.modes[n].count % (columns[n] * partitions[n])
+        uneven = frame.modes[n].extent % (columns[n] * partitions[n])
         left = 1 if partitions[n] < rest or uneven else left // partitions[n]
     return Cut(columns, tuple(partitions), gaps)
 

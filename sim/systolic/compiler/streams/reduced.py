@@ -96,7 +96,7 @@ def _segment_of(nest: Modes, most: int) -> tuple[Mode, Modes] | None:
     None if segments do not follow one another at one distance.
     """
     outermost, *inner = nest
-    inside = math.prod(mode.count for mode in inner)
+    inside = math.prod(mode.extent for mode in inner)
     if most % inside:
         return None
     return outermost, (Mode(most // inside, outermost.steps), *inner)
@@ -117,8 +117,8 @@ def _by_segments(
     step = KernelStep(LaneStep(Pool, {"function": function}), (0,), accumulator, layer)
     results, found, along = math.prod(out.dims), list[StreamWork](), kept
     outermost, segment = cut
-    most = math.prod(mode.count for mode in segment)
-    total = count = outermost.count * math.prod(mode.count for mode in segment[1:])
+    most = math.prod(mode.extent for mode in segment)
+    total = count = outermost.extent * math.prod(mode.extent for mode in segment[1:])
     while count > most:
         left = -(-count // most)
         tensor = f"{op.output}.segments{len(found)}"
@@ -127,14 +127,14 @@ def _by_segments(
         made = Shape(accumulator, (left, *out.dims))
         sides = (Side(tensor, accumulator), source)
         own = [Along(made, dim + 1) for dim in range(out.rank)]
-        steps = (results, outermost.steps[1] * segment[0].count)
-        whole, rest = divmod(outermost.count, segment[0].count)
+        steps = (results, outermost.steps[1] * segment[0].extent)
+        whole, rest = divmod(outermost.extent, segment[0].extent)
         frames: list[StreamFrame] = []
-        for first, segments, size in ((0, whole, segment[0].count), (whole, 1, rest)):
+        for first, segments, size in ((0, whole, segment[0].extent), (whole, 1, rest)):
             if not segments or not size:
                 continue
             part = FramePart(
-                Kernel((1,), (step,)), coalesce((segment[0]._replace(count=size), *segment[1:]))
+                Kernel((1,), (step,)), coalesce((segment[0]._replace(extent=size), *segment[1:]))
             )
             for box in boxes(out.dims, [own, along]):
                 at = tuple(n + first * each for n, each in zip(box.at, steps, strict=True))

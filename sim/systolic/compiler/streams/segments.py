@@ -174,55 +174,52 @@ def _others(segment: ResultBox, dim: int) -> tuple[tuple[int, int], ...]:
 def _side_by_side(
     graph: Graph, op: Operation, group: Sequence[ResultBox], dim: int
 ) -> tuple[StreamFrame, ...] | None:
-    """Return the frames of segments that follow one another along a dimension, without a gap."""
+    """Return the frames of segments that follow one another along a dimension, without a gap.
+
+    None if a segment is no mode there, or if other dimensions lie between its elements.
+    """
     out = carrier_shape(graph.shape(op.output))
     sides, along = [Side(op.output, out.element_type)], [_along_out(out, group[0])]
-    number: list[tuple[int, ...]] = []
+    kernels: list[Kernel] = []
     for segment in group:
-        number.append(())
-        if segment.source is not None:
-            shape = carrier_shape(graph.shape(segment.source))
-            number[-1] = (len(sides),)
-            sides.append(Side(segment.source, shape.element_type))
-            along.append(_along_source(shape, segment))
-    total = sum(segment.size[dim] for segment in group)
-    axis = []
-    whole = _one_mode(total, [along[0][dim]], 1)
+        if segment.source is None:
+            kernels.append(Kernel((), (), segment.value))
+            continue
+        kernels.append(Kernel((len(sides),)))
+        shape = carrier_shape(graph.shape(segment.source))
+        sides.append(Side(segment.source, shape.element_type))
+        along.append(_along_source(shape, segment))
+    whole = _one_mode(sum(segment.size[dim] for segment in group), [along[0][dim]], 1)
     if whole is None:
         return None
-    out_step = whole[1].steps[0]
-    for segment, mine in zip(group, number, strict=True):
-        here = [side[dim] if n in mine else Along() for n, side in enumerate(along)]
+    step = whole[1].steps[0]
+    axis: list[tuple[tuple[int, ...], Mode]] = []
+    for segment, kernel in zip(group, kernels, strict=True):
+        here = [side[dim] if n in kernel.inputs else Along() for n, side in enumerate(along)]
         here[0] = replace(along[0][dim], first=segment.first[dim])
-        modes = _one_mode(segment.size[dim], here, out_step)
-        if modes is None:
+        found = _one_mode(segment.size[dim], here, step)
+        if found is None or found[1].steps[0] != step:
             return None
-        axis.append(modes)
-    outer_dims = [n for n in range(out.rank) if n != dim]
-    found = []
+        axis.append(found)
+    others = [n for n in range(out.rank) if n != dim]
+    frames = []
     for box in boxes(
-        [group[0].size[n] for n in outer_dims], [[side[n] for n in outer_dims] for side in along]
+        [group[0].size[n] for n in others], [[side[n] for n in others] for side in along]
     ):
-        modes = coalesce(by_step(box.nest, 0))
-        cut = tuple(m for m in modes if m.steps[0] > out_step)
-        inner = tuple(m for m in modes if m.steps[0] <= out_step)
-        if any(m.steps[0] * m.count > out_step for m in inner):
+        nest = coalesce(by_step(box.nest, 0))
+        inner = tuple(mode for mode in nest if mode.steps[0] <= step)
+        if any(mode.times(mode.extent)[0] > step for mode in inner):
             return None
-        frame_mode = Mode(total, (out_step,) + (0,) * (len(sides) - 1))
-        parts = []
-        base, at_axis = list(box.at), axis[0][0][0]
-        for segment, mine, (first, mode) in zip(group, number, axis, strict=True):
-            kernel = Kernel(mine) if mine else Kernel((), (), segment.value)
-            at = tuple(
-                (first[0] - at_axis) if n == 0 else (first[n] if n in mine else 0)
-                for n in range(len(sides))
-            )
-            parts.append(FramePart(kernel, (mode, *inner), at))
-        base[0] += at_axis
-        found.append(
-            StreamFrame(tuple(sides), tuple(base), cut, tuple(parts), (frame_mode, *inner))
+        begin = axis[0][0][0]
+        parts = tuple(
+            FramePart(kernel, (mode, *inner), (at[0] - begin, *at[1:]))
+            for kernel, (at, mode) in zip(kernels, axis, strict=True)
         )
-    return tuple(found)
+        total = Mode(whole[1].extent, (step, *[0] * (len(sides) - 1)))
+        base = (box.at[0] + begin, *box.at[1:])
+        outer = nest[: len(nest) - len(inner)]
+        frames.append(StreamFrame(tuple(sides), base, outer, parts, (total, *inner)))
+    return tuple(frames)
 
 
 def _one_mode(
@@ -236,4 +233,4 @@ def _one_mode(
     if len(found) != 1 or len(found[0].nest) > 1:
         return None
     ((at, nest),) = found
-    return at, nest[0] if nest else Mode(1, (lone_step,) + (0,) * (len(sides) - 1))
+    return at, nest[0] if nest else Mode(1, (lone_step, *[0] * (len(sides) - 1)))

@@ -125,7 +125,7 @@ class Stage:
 
         Raises CompileError if the chip has no engine for it.
         """
-        made = on_cheapest(self.chip, self.options, step, self._busy, **named)
+        made = on_cheapest(self.chip, self.options, step, self._busy, "", **named)
         self.drafts.begin(layer)
         self.drafts.add(made, list({id(region): region for region in reads}.values()), [write])
 

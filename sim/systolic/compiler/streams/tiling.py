@@ -126,7 +126,7 @@ class TileShape:
         What the result does not move in comes last, as it stands: it is repeated or reduced.
         """
         modes = self.modes(part)
-        found = [(n, mode.count) for n, mode in enumerate(modes) if mode.count > 1]
+        found = [(n, mode.extent) for n, mode in enumerate(modes) if mode.extent > 1]
         return sorted(found, key=lambda each: -modes[each[0]].steps[0])
 
     def kept_and_reduced(
@@ -163,12 +163,12 @@ class TileShape:
                 steps[number] = modes[number].steps[side]
         for number in reversed(order[: len(order) - len(brought)]):
             steps[number] = size
-            size *= modes[number].count
+            size *= modes[number].extent
         return ColumnPlaces(tuple(steps), size)
 
     def _order(self, modes: Sequence[Mode], side: int) -> list[int]:
         """Return the modes that move a side, in the order of its memory."""
-        found = [n for n, mode in enumerate(modes) if mode.steps[side] and mode.count > 1]
+        found = [n for n, mode in enumerate(modes) if mode.steps[side] and mode.extent > 1]
         return sorted(found, key=lambda n: -abs(modes[n].steps[side]))
 
     def loads(self, part: FramePart, side: int, ways: int) -> list[TileCopy]:
@@ -176,7 +176,7 @@ class TileShape:
         modes, held = self.modes(part), self.held(part, side)
         order = self._order(modes, side)
         kept = order[: len(order) - self.cut.gaps[side]]
-        columns = [(modes[n].steps[side], modes[n].count, held.steps[n]) for n in kept]
+        columns = [(modes[n].steps[side], modes[n].extent, held.steps[n]) for n in kept]
         if self.cut.gaps[side] and len(kept) < len(order):
             columns.append((1, stretch((modes[n] for n in order[len(kept) :]), side), 1))
         at = part.at[side] if part.at else 0
@@ -190,7 +190,7 @@ class TileShape:
         modes, held = self.modes(None), self.held(None, 0)
         found: list[TileCopy] = []
         for lanes, first, dram_at, is_last in self._lane_groups(0):
-            kept = [Mode(m.count, m.steps) for m in modes]
+            kept = [Mode(m.extent, m.steps) for m in modes]
             chip_at = 0
             if is_last and self.ragged is not None:
                 n = self.ragged
@@ -199,7 +199,7 @@ class TileShape:
                 kept[n] = Mode(rest, modes[n].steps)
                 chip_at, dram_at = skipped * held.steps[n], dram_at + skipped * modes[n].steps[0]
             order = self._order(kept, 0)
-            columns = [(kept[n].steps[0], kept[n].count, held.steps[n]) for n in order]
+            columns = [(kept[n].steps[0], kept[n].extent, held.steps[n]) for n in order]
             found += _moves(lanes, columns, _Begin(first, chip_at, dram_at), ways)
         return found
 
@@ -271,7 +271,7 @@ def _moves(
 def pairs_of(pairs: Sequence[tuple[int, int]]) -> Pattern:
     """Return (step, count) pairs as a pattern with as few of them as can be."""
     found = coalesce(Mode(count, (step,)) for step, count in pairs)
-    return tuple((mode.steps[0], mode.count) for mode in found) or ((1, 1),)
+    return tuple((mode.steps[0], mode.extent) for mode in found) or ((1, 1),)
 
 
 def tiles(frame: StreamFrame, cut: Cut) -> Iterator[TileRange]:
@@ -279,7 +279,7 @@ def tiles(frame: StreamFrame, cut: Cut) -> Iterator[TileRange]:
     blocks = []
     for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True):
         size = c * p
-        blocks.append([(at, min(size, mode.count - at)) for at in range(0, mode.count, size)])
+        blocks.append([(at, min(size, mode.extent - at)) for at in range(0, mode.extent, size)])
     for chosen in product(*blocks):
         yield TileRange(tuple(at for at, _ in chosen), tuple(count for _, count in chosen))
 
@@ -287,6 +287,6 @@ def tiles(frame: StreamFrame, cut: Cut) -> Iterator[TileRange]:
 def tile_count(frame: StreamFrame, cut: Cut) -> int:
     """Return how many tiles a frame is cut into."""
     return math.prod(
-        -(-mode.count // (c * p))
+        -(-mode.extent // (c * p))
         for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True)
     )

@@ -28,9 +28,9 @@ def emit_within(stage: Stage, frame: StreamFrame, plan: StreamPlan, layer: str) 
     (number,) = part.kernel.inputs
     source, target = frame.sides[number], frame.sides[0]
     modes = [
-        (mode.steps[number], mode.steps[0], mode.count)
+        (mode.steps[number], mode.steps[0], mode.extent)
         for mode in sorted((*frame.modes, *part.inner), key=lambda mode: -mode.steps[0])
-        if mode.count > 1
+        if mode.extent > 1
     ]
     queues, size = range(stage.chip.dma.queues), SIZE_BYTES[target.dtype]
     here, there = stage.bases[source.tensor], stage.bases[target.tensor]
