@@ -133,7 +133,7 @@ def test_lower_moves_and_keeps():
 
 def spread_layers() -> Layers:
     """Return the layers of a - b with a number of b for each column of a."""
-    builder = GraphBuilder("dram")
+    builder = GraphBuilder("state_buffer")
     a, b = builder.tensor("a", "f32[9,7]"), builder.tensor("b", "f32[7]")
     builder.add("binary", (a, b), "f32[9,7]", operator="subtract", broadcast_dimensions=[1],
                 name="y")  # fmt: skip

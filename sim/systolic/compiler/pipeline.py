@@ -24,8 +24,8 @@ from systolic.compiler.place.verify import verify_places
 from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.schedule.verify import verify_drafts, verify_references
-from systolic.compiler.streams.compiled import Streamed, streamed
-from systolic.compiler.streams.plan import Judge
+from systolic.compiler.streams.compiled import StreamedGraph, streamed
+from systolic.compiler.streams.plan import TickJudge
 from systolic.compiler.sync.semaphores import Saving, Synchronised, synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
@@ -55,7 +55,7 @@ class CompiledGraph:
     layers: Layers
     plan: Plan
     synchronised: Synchronised
-    streamed: Streamed | None = None
+    streamed: StreamedGraph | None = None
 
     @property
     def tiled(self) -> Tiled:
@@ -110,7 +110,7 @@ def compile_graph(
     options: Options | None = None,
     *,
     verify: bool | None = None,
-    judge: Judge | None = None,
+    judge: TickJudge | None = None,
 ) -> CompiledGraph:
     """Compile a graph for a chip.
 
@@ -126,17 +126,17 @@ def compile_graph(
     """
     every = os.environ.get(VERIFY, "0") != "0" if verify is None else verify
     with collector_at_rest():  # tasks and drafts are kept, or dropped without cycles
-        return _compiled(name, graph, chip, options or Options(), every, judge)
+        return _compiled(name, graph, chip, options or Options(), every=every, judge=judge)
 
 
 def _compiled(
-    name: str, graph: Graph, chip: Chip, options: Options, every: bool, judge: Judge | None
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
 ) -> CompiledGraph:
     """Return the results of all passes; every: verify each of them.
 
     If the compiler would choose the places that a graph gives, the program is the one without them.
     """
-    found = _of_streams(name, graph, chip, options, every, judge)
+    found = _of_streams(name, graph, chip, options, every=every, judge=judge)
     if found is not None:
         return found
     for free in without_places(graph):
@@ -147,7 +147,7 @@ def _compiled(
 
 
 def _of_streams(
-    name: str, graph: Graph, chip: Chip, options: Options, every: bool, judge: Judge | None
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
 ) -> CompiledGraph | None:
     """Return the program of a graph that is done as streams; None if it has other work."""
     check_choices(graph, options)

@@ -39,10 +39,10 @@ DEEP = [
 def by_definition(nest):
     """Return the places as the definition has them: the sum of digit times step, index by index."""
     found = []
-    for index in range(math.prod(mode.count for mode in nest)):
+    for index in range(math.prod(mode.extent for mode in nest)):
         place, rest = 0, index
         for mode in reversed(nest):
-            rest, digit = divmod(rest, mode.count)
+            rest, digit = divmod(rest, mode.extent)
             place += digit * mode.steps[0]
         found.append(place)
     return found
@@ -62,7 +62,7 @@ def test_coalesced_is_the_same_map_with_the_fewest_modes(nests):
     fewest = {}
     for nest in nests:
         key = tuple(by_definition(nest))
-        fewest[key] = min(fewest.get(key, 9), sum(mode.count > 1 for mode in nest))
+        fewest[key] = min(fewest.get(key, 9), sum(mode.extent > 1 for mode in nest))
     for nest in nests:
         found, key = coalesce(nest), tuple(by_definition(nest))
         assert tuple(by_definition(found)) == key
@@ -84,7 +84,7 @@ def test_split():
                 split(mode, inner)
             continue
         parts = split(mode, inner)
-        assert [part.count for part in parts] == [count // inner, inner]
+        assert [part.extent for part in parts] == [count // inner, inner]
         assert list(places(parts)) == list(places((mode,)))
         assert coalesce(parts) == coalesce((mode,))
 
@@ -110,7 +110,7 @@ def divides(one, other):
         unit = 1
         for mode in reversed(coalesce(nest)):
             edges.add(unit)
-            unit *= mode.count
+            unit *= mode.extent
     ordered = sorted(edges)
     return all(b % a == 0 for a, b in pairwise(ordered))
 
@@ -131,7 +131,7 @@ def test_compose_is_one_map_after_the_other():
 def test_compose_finds_every_part_of_a_split_mode():
     for outer in NESTS[1:]:
         for inner_count in range(1, size(outer) + 1):
-            if size(outer) % inner_count or outer[-1].count % inner_count:
+            if size(outer) % inner_count or outer[-1].extent % inner_count:
                 continue
             whole = (Mode(size(outer) // inner_count, (inner_count,)), Mode(inner_count, (1,)))
             found = compose(outer, whole)

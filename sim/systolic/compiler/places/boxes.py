@@ -18,29 +18,29 @@ from typing import NamedTuple
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.compiler.places.modes import Mode, Nest, coalesce
+from systolic.compiler.places.modes import Mode, Modes, coalesce
 from systolic.layout import Shape
 
 
-class Piece(NamedTuple):
+class ModePiece(NamedTuple):
     """Some indices of a dimension: the place of the first on each side, and a nest from there.
 
     They need not be neighbours: of tiles that a slice cuts unevenly, a piece has one part of each.
     """
 
     at: tuple[int, ...]
-    nest: Nest
+    nest: Modes
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class ModeBox:
     """A part of an index space: the place of its first element on each side, nests by dimension."""
 
     at: tuple[int, ...]
-    dims: tuple[Nest, ...]
+    dims: tuple[Modes, ...]
 
     @property
-    def nest(self) -> Nest:
+    def nest(self) -> Modes:
         """Return one nest for all dimensions, the first outermost."""
         return coalesce(mode for nest in self.dims for mode in nest)
 
@@ -89,7 +89,7 @@ def is_separable(shape: Shape) -> bool:
     return not any(step.folds for step in shape.steps())
 
 
-def pieces(count: int, sides: Sequence[Along]) -> Iterator[Piece]:
+def pieces(count: int, sides: Sequence[Along]) -> Iterator[ModePiece]:
     """Yield the pieces of a dimension of `count` indices that several sides follow."""
     period = min(count, math.lcm(*(side.period() for side in sides)))
     whole, rest = divmod(count, period)
@@ -100,22 +100,22 @@ def pieces(count: int, sides: Sequence[Along]) -> Iterator[Piece]:
     if rest:
         for piece in _recognised(places[:rest]):
             at = tuple(here + whole * step for here, step in zip(piece.at, outer, strict=True))
-            yield Piece(at, piece.nest)
+            yield ModePiece(at, piece.nest)
 
 
-def _recognised(places: Integers) -> Iterator[Piece]:
+def _recognised(places: Integers) -> Iterator[ModePiece]:
     """Yield pieces of places, [indices, sides]: each is the longest nest that begins there."""
     first = 0
     while first < len(places):
         nest = _nest_from(places[first:])
         at = tuple(int(n) for n in places[first])
-        yield Piece(at, nest)
-        first += math.prod(mode.count for mode in nest)
+        yield ModePiece(at, nest)
+        first += math.prod(mode.extent for mode in nest)
 
 
-def _nest_from(places: Integers) -> Nest:
+def _nest_from(places: Integers) -> Modes:
     """Return a nest for the first of some places: blocks, blocks of blocks, as long as they go."""
-    found: Nest = ()
+    found: Modes = ()
     block = 1
     while True:
         repeats = _repeats(places, block)
@@ -138,7 +138,7 @@ def _repeats(places: Integers, block: int) -> int:
     return int(whole if alike.all() else alike.argmin())
 
 
-def boxes(dims: Sequence[int], sides: Sequence[Sequence[Along]]) -> Iterator[Box]:
+def boxes(dims: Sequence[int], sides: Sequence[Sequence[Along]]) -> Iterator[ModeBox]:
     """Yield the boxes of an index space that several sides follow, dimension by dimension.
 
     sides: for each side how it follows each dimension; the shapes are separable.
@@ -146,4 +146,4 @@ def boxes(dims: Sequence[int], sides: Sequence[Sequence[Along]]) -> Iterator[Box
     found = [list(pieces(count, [side[dim] for side in sides])) for dim, count in enumerate(dims)]
     for chosen in product(*found):
         at = tuple(sum(piece.at[n] for piece in chosen) for n in range(len(sides)))
-        yield Box(at, tuple(piece.nest for piece in chosen))
+        yield ModeBox(at, tuple(piece.nest for piece in chosen))

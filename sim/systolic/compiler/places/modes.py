@@ -32,9 +32,9 @@ from systolic.arrays import Integers
 
 
 class Mode(NamedTuple):
-    """An extent: `count` indices, and a step on each side; a step of 0 repeats one place."""
+    """An extent of so many indices, and a step on each side; a step of 0 repeats one place."""
 
-    count: int
+    extent: int
     steps: tuple[int, ...]
 
     def times(self, factor: int) -> tuple[int, ...]:
@@ -42,37 +42,37 @@ class Mode(NamedTuple):
         return tuple(step * factor for step in self.steps)
 
 
-Nest = tuple[Mode, ...]
+Modes = tuple[Mode, ...]
 
 
-def size(nest: Nest) -> int:
+def size(nest: Modes) -> int:
     """Return how many indices a nest has."""
-    return math.prod(mode.count for mode in nest)
+    return math.prod(mode.extent for mode in nest)
 
 
-def seen(nest: Iterable[Mode], *sides: int) -> Nest:
+def seen(nest: Iterable[Mode], *sides: int) -> Modes:
     """Return the nest with these sides alone, in this order."""
-    return tuple(Mode(mode.count, tuple(mode.steps[n] for n in sides)) for mode in nest)
+    return tuple(Mode(mode.extent, tuple(mode.steps[n] for n in sides)) for mode in nest)
 
 
-def places(nest: Nest, side: int = 0) -> Integers:
+def places(nest: Modes, side: int = 0) -> Integers:
     """Return the place of each index on a side, int64, in the order of the indices."""
     found = np.zeros(1, np.int64)
     for mode in nest:
-        digits = mode.steps[side] * np.arange(mode.count, dtype=np.int64)
+        digits = mode.steps[side] * np.arange(mode.extent, dtype=np.int64)
         found = (found[:, None] + digits).reshape(-1)
     return found
 
 
 def stretch(nest: Iterable[Mode], side: int = 0) -> int:
     """Return the places from the lowest to the highest on a side, both counted."""
-    return 1 + sum(abs(mode.steps[side]) * (mode.count - 1) for mode in nest)
+    return 1 + sum(abs(mode.steps[side]) * (mode.extent - 1) for mode in nest)
 
 
 # Modes that follow one another
 
 
-def coalesce(nest: Iterable[Mode]) -> Nest:
+def coalesce(nest: Iterable[Mode]) -> Modes:
     """Return the same map with as few modes as can be.
 
     Two neighbours are one mode where the outer step is the inner one times the inner count, on
@@ -80,10 +80,10 @@ def coalesce(nest: Iterable[Mode]) -> Nest:
     """
     found: list[Mode] = []
     for mode in nest:
-        if mode.count == 1:
+        if mode.extent == 1:
             continue
-        if found and found[-1].steps == mode.times(mode.count):
-            mode = Mode(found.pop().count * mode.count, mode.steps)
+        if found and found[-1].steps == mode.times(mode.extent):
+            mode = Mode(found.pop().extent * mode.extent, mode.steps)
         found.append(mode)
     return tuple(found)
 
@@ -93,15 +93,15 @@ def split(mode: Mode, inner: int) -> tuple[Mode, Mode]:
 
     Raises ValueError unless `inner` divides the count.
     """
-    if mode.count % inner:
-        raise ValueError(f"a mode of {mode.count} indices has no parts of {inner}")
-    return Mode(mode.count // inner, mode.times(inner)), Mode(inner, mode.steps)
+    if mode.extent % inner:
+        raise ValueError(f"a mode of {mode.extent} indices has no parts of {inner}")
+    return Mode(mode.extent // inner, mode.times(inner)), Mode(inner, mode.steps)
 
 
 # Two maps of the same indices, one after the other, and backwards
 
 
-def refine(one: Nest, other: Nest) -> Nest | None:
+def refine(one: Modes, other: Modes) -> Modes | None:
     """Return the nest with the sides of both, for the same indices; None if no nest has them.
 
     The modes of both are cut where either has an edge, from the innermost outwards.
@@ -114,17 +114,17 @@ def refine(one: Nest, other: Nest) -> Nest | None:
     left, right = list(coalesce(one)), list(coalesce(other))
     while left:
         a, b = left.pop(), right.pop()
-        inner = min(a.count, b.count)
-        if a.count % inner or b.count % inner:
+        inner = min(a.extent, b.extent)
+        if a.extent % inner or b.extent % inner:
             return None
         found.append(Mode(inner, a.steps + b.steps))
         for rest, mode in ((left, a), (right, b)):
-            if mode.count > inner:
+            if mode.extent > inner:
                 rest.append(split(mode, inner)[0])
     return tuple(reversed(found))
 
 
-def compose(outer: Nest, inner: Nest) -> Nest | None:
+def compose(outer: Modes, inner: Modes) -> Modes | None:
     """Return the map that takes an index by `inner` (of one side) to an index of `outer`.
 
     So the place of index i is that of ``places(inner)[i]``. None if no nest has these places.
@@ -132,7 +132,7 @@ def compose(outer: Nest, inner: Nest) -> Nest | None:
     found: list[Mode] = []
     for mode in inner:
         (step,) = mode.steps
-        parts = _through(outer, mode.count, step)
+        parts = _through(outer, mode.extent, step)
         if parts is None:
             return None
         found += parts
@@ -141,19 +141,19 @@ def compose(outer: Nest, inner: Nest) -> Nest | None:
     return tuple(found)
 
 
-def _through(outer: Nest, count: int, step: int) -> list[Mode] | None:
+def _through(outer: Modes, count: int, step: int) -> list[Mode] | None:
     """Return the modes by which `count` indices of `outer`, `step` apart, are reached."""
     sides = len(outer[0].steps) if outer else 0
     if step == 0 or count == 1:
         return [Mode(count, (0,) * sides)]
     found: list[Mode] = []
     for place, mode in reversed(list(enumerate(outer))):
-        if step % mode.count == 0:
-            step //= mode.count
+        if step % mode.extent == 0:
+            step //= mode.extent
             continue
-        if place and mode.count % step:
+        if place and mode.extent % step:
             return None
-        whole = mode.count // step if place else count
+        whole = mode.extent // step if place else count
         here = min(count, whole)
         found.append(Mode(here, mode.times(step)))
         if count % here:
@@ -164,7 +164,7 @@ def _through(outer: Nest, count: int, step: int) -> list[Mode] | None:
     return None
 
 
-def _stays_inside(outer: Nest, inner: Nest) -> bool:
+def _stays_inside(outer: Modes, inner: Modes) -> bool:
     """Return whether no digit of `outer` is carried by a sum of two modes of `inner`."""
     modes = coalesce(seen(inner, 0))
     if stretch(modes) > size(outer) or any(mode.steps[0] < 0 for mode in modes):
@@ -172,11 +172,11 @@ def _stays_inside(outer: Nest, inner: Nest) -> bool:
     unit = 1
     for mode in reversed(outer):
         reach = sum(
-            sum(_digits_below(part, unit, unit * mode.count)) for part in modes if part.steps[0]
+            sum(_digits_below(part, unit, unit * mode.extent)) for part in modes if part.steps[0]
         )
-        if reach >= unit * mode.count and unit * mode.count < size(outer):
+        if reach >= unit * mode.extent and unit * mode.extent < size(outer):
             return False
-        unit *= mode.count
+        unit *= mode.extent
     return True
 
 
@@ -185,25 +185,25 @@ def _digits_below(mode: Mode, unit: int, above: int) -> tuple[int, ...]:
     (step,) = mode.steps
     if step >= above:
         return ()
-    return (min(step * (mode.count - 1), above - max(step, 1)),)
+    return (min(step * (mode.extent - 1), above - max(step, 1)),)
 
 
-def invert(nest: Nest) -> Nest | None:
+def invert(nest: Modes) -> Modes | None:
     """Return the map from places back to indices; None unless places are 0, 1, 2, ... each once."""
     unit, found = 1, list[Mode]()
     indices = {id(mode): size(nest[number + 1 :]) for number, mode in enumerate(nest)}
-    for mode in sorted((m for m in nest if m.count > 1), key=lambda m: m.steps[0]):
+    for mode in sorted((m for m in nest if m.extent > 1), key=lambda m: m.steps[0]):
         if mode.steps[0] != unit:
             return None
-        found.append(Mode(mode.count, (indices[id(mode)],)))
-        unit *= mode.count
+        found.append(Mode(mode.extent, (indices[id(mode)],)))
+        unit *= mode.extent
     return coalesce(reversed(found))
 
 
 # Orders
 
 
-def by_step(nest: Sequence[Mode], side: int) -> Nest:
+def by_step(nest: Sequence[Mode], side: int) -> Modes:
     """Return the modes in the order of a side's memory: the largest step first, repeats outermost.
 
     Another order of the same elements: an index no longer leads where it did.

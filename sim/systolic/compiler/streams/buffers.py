@@ -15,7 +15,7 @@ ALIGNED_BYTES = 64
 """Where buffers begin: a multiple of every element's size, and of a burst."""
 
 
-class Wanted(NamedTuple):
+class BufferSize(NamedTuple):
     """The bytes of a buffer; `middle`: the byte that begins the second of two banks (0: any)."""
 
     size_bytes: int
@@ -34,7 +34,7 @@ class Buffers:
         """Return the empty banks of a chip."""
         return cls(chip.state_buffer.bank_bytes, [0] * chip.state_buffer.banks)
 
-    def place_all(self, wanted: Sequence[Wanted]) -> tuple[Buffers, list[int]] | None:
+    def place_all(self, wanted: Sequence[BufferSize]) -> tuple[Buffers, list[int]] | None:
         """Return the banks with some buffers, and their first bytes; None if there is no room."""
         after = Buffers(self.bank_bytes, list(self.taken))
         found = [after._place(*each) for each in wanted]

@@ -20,13 +20,13 @@ from systolic.compiler.streams.plan import (
     JUDGED,
     JUDGED_BYTES,
     JUDGED_INSTRUCTIONS,
-    Judge,
+    TickJudge,
     rated_plans,
 )
-from systolic.compiler.streams.stage import Plan, Stage
+from systolic.compiler.streams.stage import Stage, StreamPlan
 from systolic.compiler.streams.table import streams
 from systolic.compiler.streams.tiling import Cut, TileShape, tile_count, tiles
-from systolic.compiler.streams.work import Frame, Stream
+from systolic.compiler.streams.work import StreamFrame, StreamWork
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
@@ -38,14 +38,14 @@ from systolic.workload.options import Options
 class Planned(NamedTuple):
     """A frame, its plan, about the ticks it takes, and whether these were simulated."""
 
-    frame: Frame
-    plan: Plan
+    frame: StreamFrame
+    plan: StreamPlan
     ticks: float
     judged: int
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
+class StreamedGraph:
     """The drafts of a graph, where its tensors lie in DRAM, and what was chosen."""
 
     drafts: tuple[Draft, ...]
@@ -54,7 +54,9 @@ class Streamed:
     tiles: int
 
 
-def streamed(graph: Graph, chip: Chip, options: Options, judge: Judge | None) -> Streamed | None:
+def streamed(
+    graph: Graph, chip: Chip, options: Options, judge: TickJudge | None
+) -> StreamedGraph | None:
     """Return the drafts of a graph whose operations are all streams; None if some are not.
 
     Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
@@ -77,10 +79,10 @@ def streamed(graph: Graph, chip: Chip, options: Options, judge: Judge | None) ->
             choices.append(_said(stream, planned))
             cut = planned.plan.cut
             number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
-    return Streamed(tuple(stage.drafts.found), places.places(), tuple(choices), number)
+    return StreamedGraph(tuple(stage.drafts.found), places.places(), tuple(choices), number)
 
 
-def _places(graph: Graph, chip: Chip, found: Sequence[Stream]) -> DramPlaces:
+def _places(graph: Graph, chip: Chip, found: Sequence[StreamWork]) -> DramPlaces:
     places = DramPlaces(chip)
     for name in graph.inputs:
         places.reserve(name, carrier_shape(graph.shape(name)))
@@ -89,10 +91,10 @@ def _places(graph: Graph, chip: Chip, found: Sequence[Stream]) -> DramPlaces:
     return places
 
 
-def _said(stream: Stream, planned: Planned) -> str:
+def _said(stream: StreamWork, planned: Planned) -> str:
     """Return a plan in words."""
     frame, plan, cut = planned.frame, planned.plan, planned.plan.cut
-    modes = " x ".join(str(mode.count) for mode in (*frame.modes, *frame.inner)) or "1"
+    modes = " x ".join(str(mode.extent) for mode in (*frame.modes, *frame.inner)) or "1"
     how = f"{stream.output}: modes {modes}"
     known = "simulated" if planned.judged else "estimated"
     ticks = f"{known}: {round(planned.ticks)} ticks"
@@ -114,10 +116,10 @@ class _Planner:
 
     chip: Chip
     options: Options
-    judge: Judge | None
+    judge: TickJudge | None
     known: dict[str, list[Planned]] = field(default_factory=dict)
 
-    def best(self, stream: Stream) -> list[Planned] | None:
+    def best(self, stream: StreamWork) -> list[Planned] | None:
         """Return the frames of the best way of a stream, with their plans; None if no tile fits.
 
         Frames of one stream do not depend on one another. So several are judged together as well,
@@ -145,14 +147,14 @@ class _Planner:
                     found.append((self._ticks(drafts), some))
         return min(found, key=lambda each: each[0])[1] if found else None
 
-    def _frame(self, frame: Frame) -> list[Planned]:
+    def _frame(self, frame: StreamFrame) -> list[Planned]:
         """Return plans of a frame, the best first."""
         key = repr(frame.key())
         if key not in self.known:
             self.known[key] = self._planned(frame)
         return self.known[key]
 
-    def _planned(self, frame: Frame) -> list[Planned]:
+    def _planned(self, frame: StreamFrame) -> list[Planned]:
         """Return plans of a frame, the best first: of those by estimate the best few are judged."""
         rated = rated_plans(self.chip, frame, self._engine_ticks)
         fitting: list[Planned] = []
@@ -213,17 +215,19 @@ class _Planner:
                 return None
         return tuple(stage.drafts.found)
 
-    def _engine_ticks(self, frame: Frame, cut: Cut, shape: TileShape) -> tuple[float, int] | None:
+    def _engine_ticks(
+        self, frame: StreamFrame, cut: Cut, shape: TileShape
+    ) -> tuple[float, int] | None:
         """Return the ticks for which engines are busy with a tile, and how many could share it."""
         bases = {side.tensor: 0 for side in frame.sides}
         stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
         one = replace(
             frame,
             modes=tuple(
-                m._replace(count=n) for m, n in zip(frame.modes, shape.counts, strict=True)
+                m._replace(extent=n) for m, n in zip(frame.modes, shape.counts, strict=True)
             ),
         )
-        if not emit(stage, one, Plan(cut), "estimate"):
+        if not emit(stage, one, StreamPlan(cut), "estimate"):
             return None
         busy: dict[str, int] = {}
         able = 2
@@ -259,7 +263,7 @@ class Judging:
         return self.asked >= 2 * JUDGED
 
 
-def shortened(planned: Planned) -> list[tuple[Frame, int]]:
+def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:
     """Return a frame, or two shorter ones from whose times that of the frame follows, and tiles.
 
     The times of many equal tiles grow evenly once all slots are in use.
@@ -269,13 +273,13 @@ def shortened(planned: Planned) -> list[tuple[Frame, int]]:
         return [(frame, 1)]
     first, *others = frame.modes
     block = cut.columns[0] * cut.partitions[0]
-    blocks, number = -(-first.count // block), tile_count(frame, cut)
+    blocks, number = -(-first.extent // block), tile_count(frame, cut)
     each = number // blocks
     few, many = (times * -(-(plan.slots + 1) // each) for times in (1, 2))
     if many >= blocks:
         return [(frame, number)]
     return [
-        (replace(frame, modes=(first._replace(count=n * block), *others)), n * each)
+        (replace(frame, modes=(first._replace(extent=n * block), *others)), n * each)
         for n in (few, many)
     ]
 
@@ -290,12 +294,12 @@ def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
     return ticks[0] + (ticks[1] - ticks[0]) * rest / (many - few)
 
 
-def _copies(plan: Plan) -> int:
+def _copies(plan: StreamPlan) -> int:
     """Return among how many queues the copies of a plan are shared."""
     return max(plan.load_ways, plan.store_ways)
 
 
-def _extent(frame: Frame, side: int) -> int:
+def _extent(frame: StreamFrame, side: int) -> int:
     """Return the elements of a side from its tensor's first to the last that the frame names."""
     reach = [
         stretch([*frame.modes, *part.inner], side) + (part.at[side] if part.at else 0)

@@ -14,32 +14,39 @@ from systolic.compiler.ir.lane_step import LaneStep, activate, requantise, selec
 from systolic.compiler.lower.cast import cast_steps
 from systolic.compiler.places.boxes import Along, boxes
 from systolic.compiler.places.modes import by_step, coalesce
-from systolic.compiler.streams.work import Frame, Kernel, Part, Side, Step, Stream
+from systolic.compiler.streams.work import (
+    FramePart,
+    Kernel,
+    KernelStep,
+    Side,
+    StreamFrame,
+    StreamWork,
+)
 from systolic.workload import Graph, Operation
 from systolic.workload.operations.activation import ActivationAttributes
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
 from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
 from systolic.workload.operations.select import SelectAttributes
 
-Placed = tuple[int | None, ...]
+PlacedDims = tuple[int | None, ...]
 """For each dimension of a result, that of an operand; None where the operand is repeated."""
 
 
-def _whole(op: Operation, dims: Sequence[int], out: Sequence[int]) -> Placed:
+def _whole(op: Operation, dims: Sequence[int], out: Sequence[int]) -> PlacedDims:
     return tuple(range(len(out)))
 
 
-def _binary(op: Operation, dims: Sequence[int], out: Sequence[int]) -> Placed:
+def _binary(op: Operation, dims: Sequence[int], out: Sequence[int]) -> PlacedDims:
     given = op.attributes_as(BinaryAttributes).matched
     return placed_dims(dims, out, given if dims else ())
 
 
-def _select(op: Operation, dims: Sequence[int], out: Sequence[int]) -> Placed:
+def _select(op: Operation, dims: Sequence[int], out: Sequence[int]) -> PlacedDims:
     given = op.attributes_as(SelectAttributes).matched
     return placed_dims(dims, out, given if dims else ())
 
 
-def _scales(op: Operation, dims: Sequence[int], out: Sequence[int]) -> Placed:
+def _scales(op: Operation, dims: Sequence[int], out: Sequence[int]) -> PlacedDims:
     return (
         placed_dims(dims, out, scaled_axes(dims, out))
         if len(dims) < len(out)
@@ -84,7 +91,7 @@ class ElementWise:
     """A row: an operation's steps, how operands follow the result, and their order in steps."""
 
     steps: Callable[[Operation, Graph], list[tuple[LaneStep, str]]]
-    placed: Callable[[Operation, Sequence[int], Sequence[int]], Placed] = _whole
+    placed: Callable[[Operation, Sequence[int], Sequence[int]], PlacedDims] = _whole
     order: tuple[int, ...] | None = None
 
 
@@ -98,20 +105,20 @@ ELEMENT_WISE: dict[str, ElementWise] = {
 """Operations of which each element of the result depends on one of each operand."""
 
 
-def element_wise(graph: Graph, group: Sequence[Operation]) -> Stream:
+def element_wise(graph: Graph, group: Sequence[Operation]) -> StreamWork:
     """Return the stream of operations that follow one another; the last one brings and stores."""
     made = {op.output for op in group}
     last = group[-1]
     layer = last.part_of or last.name
     out = carrier_shape(graph.shape(last.output))
-    number: dict[tuple[str, Placed], int] = {}
+    number: dict[tuple[str, PlacedDims], int] = {}
     for op in group:
         row = ELEMENT_WISE[op.kind]
         for name in op.inputs:
             if name not in made:
                 placed = row.placed(op, graph.shape(name).dims, out.dims)
                 number.setdefault((name, placed), len(number))
-    steps: list[Step] = []
+    steps: list[KernelStep] = []
     result: dict[str, int] = {}
     for op in group:
         row = ELEMENT_WISE[op.kind]
@@ -123,7 +130,7 @@ def element_wise(graph: Graph, group: Sequence[Operation]) -> Stream:
         ]
         refs = [refs[n] for n in row.order or range(len(refs))]
         for lane, dtype in row.steps(op, graph):
-            steps.append(Step(lane, tuple(refs), dtype, op.part_of or op.name))
+            steps.append(KernelStep(lane, tuple(refs), dtype, op.part_of or op.name))
             refs = [len(number) + len(steps) - 1]
         result[op.output] = refs[0]
     sides = (
@@ -141,7 +148,7 @@ def element_wise(graph: Graph, group: Sequence[Operation]) -> Stream:
             ]
         )
     frames = tuple(
-        Frame(sides, box.at, coalesce(by_step(box.nest, 0)), (Part(kernel),))
+        StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (FramePart(kernel),))
         for box in boxes(out.dims, along)
     )
-    return Stream(layer, last.output, out, (frames,))
+    return StreamWork(layer, last.output, out, (frames,))

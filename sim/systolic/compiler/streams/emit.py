@@ -10,29 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.streams.buffers import Wanted
-from systolic.compiler.streams.stage import Buffer, Plan, Stage
+from systolic.compiler.streams.buffers import BufferSize
+from systolic.compiler.streams.stage import Stage, StreamPlan, TileBuffer
 from systolic.compiler.streams.tile_work import (
     OUT,
-    Key,
+    BufferKey,
     TileWork,
     buffer_sizes,
     input_key,
     load_table,
 )
-from systolic.compiler.streams.tiling import Cut, Move, Tile, TileShape, tiles
+from systolic.compiler.streams.tiling import Cut, TileCopy, TileRange, TileShape, tiles
 from systolic.compiler.streams.within_dram import emit_within
-from systolic.compiler.streams.work import Frame
+from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
-from systolic.isa import Access
-from systolic.isa import Buffer as Memory
+from systolic.isa import Access, Buffer
 
 WORD_BYTES = 4
 
 
-def emit(stage: Stage, frame: Frame, plan: Plan, layer: str) -> bool:
+def emit(stage: Stage, frame: StreamFrame, plan: StreamPlan, layer: str) -> bool:
     """Add the instructions of a frame; return whether its tiles fit the chip."""
-    stage.frames += 1
+    stage.begin()
     if plan.cut is None:
         emit_within(stage, frame, plan, layer)
         return True
@@ -43,14 +42,16 @@ def emit(stage: Stage, frame: Frame, plan: Plan, layer: str) -> bool:
 class _Slot:
     """A buffer for each operand and each result of a step, and what is filled in them."""
 
-    buffers: dict[Key, Buffer] = field(default_factory=dict)
+    buffers: dict[BufferKey, TileBuffer] = field(default_factory=dict)
     filled: set[tuple[tuple[int, ...], int]] = field(default_factory=set)
 
 
 class _Emitter:
     """Emits a frame tile by tile."""
 
-    def __init__(self, stage: Stage, frame: Frame, plan: Plan, cut: Cut, layer: str) -> None:
+    def __init__(
+        self, stage: Stage, frame: StreamFrame, plan: StreamPlan, cut: Cut, layer: str
+    ) -> None:
         self._stage, self._frame, self._plan, self._cut = stage, frame, plan, cut
         self._layer = layer
         self._tiles = list(tiles(frame, cut))
@@ -80,7 +81,7 @@ class _Emitter:
                 self._store(number - ahead)
         return True
 
-    def _shape(self, tile: Tile) -> TileShape:
+    def _shape(self, tile: TileRange) -> TileShape:
         if tile.counts not in self._shapes:
             self._shapes[tile.counts] = TileShape(self._frame, self._cut, tile.counts)
         return self._shapes[tile.counts]
@@ -106,7 +107,7 @@ class _Emitter:
 
     def _place(self) -> bool:
         """Give every buffer of every slot its bytes; a buffer is as large as its largest tile."""
-        sizes: dict[Key, int] = {}
+        sizes: dict[BufferKey, int] = {}
         for counts in dict.fromkeys(tile.counts for tile in self._tiles):
             shape = TileShape(self._frame, self._cut, counts)
             if shape.lanes > self._stage.chip.state_buffer.partitions:
@@ -117,7 +118,7 @@ class _Emitter:
         needed = [(key, [slot]) for key in sizes if key not in resident for slot in self._slots] + [
             (key, self._slots) for key in sizes if key in resident
         ]
-        wanted = [Wanted(sizes[key], self._middle(key, sizes[key])) for key, _ in needed]
+        wanted = [BufferSize(sizes[key], self._middle(key, sizes[key])) for key, _ in needed]
         names = [
             f"{self._stage.frames}.{'.'.join(map(str, key))}.{number}"
             for number, (key, _) in enumerate(needed)
@@ -128,7 +129,7 @@ class _Emitter:
                 slot.buffers[key] = buffer
         return found is not None
 
-    def _middle(self, key: Key, size: int) -> int:
+    def _middle(self, key: BufferKey, size: int) -> int:
         """Return the byte of a buffer at which the second engine's columns begin; 0: anywhere."""
         if self._plan.shares == 1 or key in {input_key(side) for side in self._resident}:
             return 0
@@ -138,7 +139,7 @@ class _Emitter:
 
     # -- instructions
 
-    def _first_byte(self, side: int, tile: Tile, move: Move) -> int:
+    def _first_byte(self, side: int, tile: TileRange, move: TileCopy) -> int:
         """Return the byte in DRAM with which a copy of a tile begins."""
         at = self._frame.at[side] + move.dram_at
         for mode, start in zip(self._frame.modes, tile.starts, strict=True):
@@ -146,14 +147,16 @@ class _Emitter:
         tensor = self._frame.sides[side]
         return self._stage.bases[tensor.tensor] + at * SIZE_BYTES[tensor.dtype]
 
-    def _ends(self, side: int, tile: Tile, buffer: Buffer, move: Move) -> tuple[Access, Access]:
+    def _ends(
+        self, side: int, tile: TileRange, buffer: TileBuffer, move: TileCopy
+    ) -> tuple[Access, Access]:
         """Return the accesses of a copy: in DRAM and on the chip."""
         dtype = self._frame.sides[side].dtype
         outside = self._first_byte(side, tile, move)
         inside = buffer.first + move.chip_at * SIZE_BYTES[dtype]
         return (
-            Access(Memory.DRAM, dtype, 0, 1, outside, move.dram_pattern),
-            Access(Memory.STATE, dtype, move.first, move.partitions, inside, move.chip_pattern),
+            Access(Buffer.DRAM, dtype, 0, 1, outside, move.dram_pattern),
+            Access(Buffer.STATE, dtype, move.first, move.partitions, inside, move.chip_pattern),
         )
 
     def _load(self, number: int) -> None:

@@ -15,15 +15,15 @@ from itertools import product
 
 from systolic.compiler.cost.copies import latency_cycles, runs_cycles
 from systolic.compiler.places.modes import stretch
-from systolic.compiler.streams.stage import Plan
-from systolic.compiler.streams.tiling import Cut, Move, TileShape, tile_count, tiles
-from systolic.compiler.streams.work import Frame
+from systolic.compiler.streams.stage import StreamPlan
+from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, tile_count, tiles
+from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
 from systolic.isa import Program
 
-Judge = Callable[[Program], int]
+TickJudge = Callable[[Program], int]
 """Returns the ticks that a program takes."""
 
 JUDGED = 12
@@ -42,18 +42,18 @@ MOST_TILES = 1024
 class Rated:
     """A plan, and about how many ticks it takes."""
 
-    plan: Plan
+    plan: StreamPlan
     ticks: float
 
 
-EngineCost = Callable[[Frame, Cut, TileShape], tuple[float, int] | None]
+EngineCost = Callable[[StreamFrame, Cut, TileShape], tuple[float, int] | None]
 """Returns the ticks of an engine for a tile, and how many engines could do all of it.
 
 None if a tile does not fit.
 """
 
 
-def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rated]:
+def rated_plans(chip: Chip, frame: StreamFrame, engine_ticks: EngineCost) -> list[Rated]:
     """Return the plans of a frame, the best by estimate first."""
     found = [*_straight(chip, frame)]
     cuts: dict[Cut, None] = {}
@@ -67,7 +67,7 @@ def rated_plans(chip: Chip, frame: Frame, engine_ticks: EngineCost) -> list[Rate
 # Within DRAM
 
 
-def _straight(chip: Chip, frame: Frame) -> Iterator[Rated]:
+def _straight(chip: Chip, frame: StreamFrame) -> Iterator[Rated]:
     """Yield plans that copy a frame's elements within DRAM."""
     if not frame.is_straight:
         return
@@ -76,12 +76,12 @@ def _straight(chip: Chip, frame: Frame) -> Iterator[Rated]:
     run, outer = 1, 1
     for mode in sorted(modes, key=lambda m: m.steps[0]):
         if mode.steps[0] == mode.steps[number] == run:
-            run *= mode.count
+            run *= mode.extent
         else:
-            outer *= mode.count
+            outer *= mode.extent
     size = SIZE_BYTES[frame.sides[0].dtype]
     pairs = len(modes)
-    largest = max((m.count for m in modes), default=1)
+    largest = max((m.extent for m in modes), default=1)
     for queues in _queue_counts(chip):
         # A lone run is cut among the queues.
         runs, length = outer, run
@@ -96,7 +96,7 @@ def _straight(chip: Chip, frame: Frame) -> Iterator[Rated]:
         )
         lats = 1 if chip.dma.outstanding > 1 else -(-copies // queues)
         cycles = lats * latency_cycles(chip) + max(rate, shared)
-        yield Rated(Plan(None, store_ways=queues), cycles * chip.period("dma"))
+        yield Rated(StreamPlan(None, store_ways=queues), cycles * chip.period("dma"))
 
 
 def _queue_counts(chip: Chip) -> list[int]:
@@ -107,7 +107,7 @@ def _queue_counts(chip: Chip) -> list[int]:
 # Through the state buffer
 
 
-def _cuts(chip: Chip, frame: Frame) -> Iterator[Cut]:
+def _cuts(chip: Chip, frame: StreamFrame) -> Iterator[Cut]:
     """Yield ways to cut a frame: columns grow from nothing, mode by mode, as long as a tile fits.
 
     Each step takes the mode whose columns make the fewest runs. From each of these columns the
@@ -136,11 +136,11 @@ def _cuts(chip: Chip, frame: Frame) -> Iterator[Cut]:
         yield Cut((), (), (0,) * sides)
 
 
-def _balanced(frame: Frame, cut: Cut) -> Iterator[Cut]:
+def _balanced(frame: StreamFrame, cut: Cut) -> Iterator[Cut]:
     """Yield the cut with the columns of its outermost partition mode evened out over the tiles."""
     several = [n for n, p in enumerate(cut.partitions) if p > 1]
     for n in several[:1]:
-        count, c, p = frame.modes[n].count, cut.columns[n], cut.partitions[n]
+        count, c, p = frame.modes[n].extent, cut.columns[n], cut.partitions[n]
         blocks = -(-count // (c * p))
         even = -(-count // (blocks * p))
         if even != c:
@@ -159,7 +159,7 @@ def _lane_counts(chip: Chip) -> list[int]:
     return found
 
 
-def _gap_choices(frame: Frame) -> Iterator[tuple[int, ...]]:
+def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
     """Yield how many innermost modes of each side are brought with their gaps."""
     yield (0,) * len(frame.sides)
     choices: list[list[int]] = [[0]]
@@ -176,21 +176,23 @@ def _gap_choices(frame: Frame) -> Iterator[tuple[int, ...]]:
         for number, mode in enumerate(modes, 1):
             if mode.steps[side] < 0:
                 break
-            if mode.steps[side] != unit and stretch([mode], side) <= 64 * mode.count * max(1, unit):
+            if mode.steps[side] != unit and stretch([mode], side) <= 64 * mode.extent * max(
+                1, unit
+            ):
                 own.append(number)
-            unit = max(unit, mode.steps[side] * mode.count)
+            unit = max(unit, mode.steps[side] * mode.extent)
         choices.append(own[:3])
     for chosen in product(*choices):
         if any(chosen):
             yield tuple(chosen)
 
 
-def _grown(frame: Frame, columns: list[int], room: int, sides: int) -> list[int] | None:
+def _grown(frame: StreamFrame, columns: list[int], room: int, sides: int) -> list[int] | None:
     """Return the columns with those of one mode enlarged; None if no tile would fit."""
     best: tuple[float, list[int]] | None = None
-    inner = math.prod(mode.count for mode in frame.inner)
+    inner = math.prod(mode.extent for mode in frame.inner)
     for n, mode in enumerate(frame.modes):
-        for more in _next_columns(mode.count, columns[n]):
+        for more in _next_columns(mode.extent, columns[n]):
             tried = [*columns[:n], more, *columns[n + 1 :]]
             size = math.prod(tried) * inner * sum(SIZE_BYTES[side.dtype] for side in frame.sides)
             if size > room:
@@ -216,7 +218,7 @@ def _divisors(count: int) -> list[int]:
     return sorted({*small, *(count // d for d in small)})
 
 
-def _runs_per_element(frame: Frame, columns: list[int], side: int) -> float:
+def _runs_per_element(frame: StreamFrame, columns: list[int], side: int) -> float:
     """Return how many runs a side has for each element of a tile."""
     run, total = 1, math.prod(columns)
     order = sorted(range(len(columns)), key=lambda n: frame.modes[n].steps[side])
@@ -227,29 +229,29 @@ def _runs_per_element(frame: Frame, columns: list[int], side: int) -> float:
         if step != run:
             break
         run *= columns[n]
-        if columns[n] != frame.modes[n].count:
+        if columns[n] != frame.modes[n].extent:
             break
     moved = math.prod(c for c, m in zip(columns, frame.modes, strict=True) if m.steps[side])
     return moved / run / total
 
 
 def _with_partitions(
-    frame: Frame, columns: tuple[int, ...], lanes: int, gaps: tuple[int, ...]
+    frame: StreamFrame, columns: tuple[int, ...], lanes: int, gaps: tuple[int, ...]
 ) -> Cut | None:
     """Return the cut with as many partitions as can be: the innermost modes first."""
     partitions = [1] * len(columns)
     left = lanes
     for n in reversed(range(len(columns))):
-        rest = -(-frame.modes[n].count // columns[n])
+        rest = -(-frame.modes[n].extent // columns[n])
         if rest == 1 or left <= 1:
             continue
         partitions[n] = min(rest, left)
-        uneven = frame.modes[n].count % (columns[n] * partitions[n])
+        uneven = frame.modes[n].extent % (columns[n] * partitions[n])
         left = 1 if partitions[n] < rest or uneven else left // partitions[n]
     return Cut(columns, tuple(partitions), gaps)
 
 
-def _tiled(chip: Chip, frame: Frame, cut: Cut, engine_ticks: EngineCost) -> Iterator[Rated]:
+def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -> Iterator[Rated]:
     """Yield the plans of a cut: slots and queues."""
     number = tile_count(frame, cut)
     if number > MOST_TILES:
@@ -321,7 +323,7 @@ class _Moving:
         return rounds * latency_cycles(chip) + moving
 
 
-def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[Plan]:
+def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[StreamPlan]:
     queues = chip.dma.queues
     lanes = math.prod(cut.partitions)
     if chip.dma.is_spread:
@@ -336,10 +338,12 @@ def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[Plan]:
             for ways in sorted({1, 2, min(loading, storing), max(loading, storing)}):
                 if ways > lanes:
                     continue
-                yield Plan(cut, many, loading, storing, min(ways, loading), min(ways, storing))
+                yield StreamPlan(
+                    cut, many, loading, storing, min(ways, loading), min(ways, storing)
+                )
 
 
-def _moving(chip: Chip, moves: list[tuple[str, Move]]) -> _Moving:
+def _moving(chip: Chip, moves: list[tuple[str, TileCopy]]) -> _Moving:
     """Return what some copies take in a queue alone, without their latency."""
     alone, bytes_ = [0.0], 0
     for dtype, move in moves:

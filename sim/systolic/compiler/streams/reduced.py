@@ -10,8 +10,15 @@ from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.places.boxes import Along, boxes, pieces
-from systolic.compiler.places.modes import Mode, Nest, by_step, coalesce
-from systolic.compiler.streams.work import Frame, Kernel, Part, Side, Step, Stream
+from systolic.compiler.places.modes import Mode, Modes, by_step, coalesce
+from systolic.compiler.streams.work import (
+    FramePart,
+    Kernel,
+    KernelStep,
+    Side,
+    StreamFrame,
+    StreamWork,
+)
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Pool, TensorScalar
@@ -23,7 +30,7 @@ from systolic.workload.operations.reduce import ReduceAttributes, kept_axes
 
 def _windowed(
     graph: Graph, op: Operation, along: list[Along], reduced: list[tuple[int, Along]], name: str
-) -> list[Stream] | None:
+) -> list[StreamWork] | None:
     """Return the stream of a reduction; None if what is reduced is no nest.
 
     along: how the operand follows each dimension of the result. reduced: (count, how it is
@@ -33,13 +40,13 @@ def _windowed(
     if inner is None:
         return None
     out, layer = carrier_shape(graph.shape(op.output)), op.part_of or op.name
-    step = Step(LaneStep(Pool, {"function": name}), (0,), out.element_type, layer)
+    step = KernelStep(LaneStep(Pool, {"function": name}), (0,), out.element_type, layer)
     source = carrier_shape(graph.shape(op.inputs[0]))
     sides = (Side(op.output, out.element_type), Side(op.inputs[0], source.element_type))
-    return [_reducing(layer, sides, out, along, (step,), inner)]
+    return [_reducing(sides, out, along, FramePart(Kernel((1,), (step,)), inner))]
 
 
-def _nest_of(reduced: list[tuple[int, Along]]) -> Nest | None:
+def _nest_of(reduced: list[tuple[int, Along]]) -> Modes | None:
     """Return the modes of what is reduced, with two sides; None if it is no nest."""
     inner: list[Mode] = []
     for count, way in reduced:
@@ -51,23 +58,17 @@ def _nest_of(reduced: list[tuple[int, Along]]) -> Nest | None:
 
 
 def _reducing(
-    layer: str,
-    sides: tuple[Side, Side],
-    out: Shape,
-    along: list[Along],
-    steps: tuple[Step, ...],
-    inner: Nest,
-) -> Stream:
-    part = Part(Kernel((1,), steps), inner)
+    sides: tuple[Side, Side], out: Shape, along: list[Along], part: FramePart
+) -> StreamWork:
     own = [Along(out, dim) for dim in range(out.rank)]
     frames = tuple(
-        Frame(sides, box.at, coalesce(by_step(box.nest, 0)), (part,))
+        StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (part,))
         for box in boxes(out.dims, [own, along])
     )
-    return Stream(layer, sides[0].tensor, out, (frames,))
+    return StreamWork(part.kernel.steps[-1].layer, sides[0].tensor, out, (frames,))
 
 
-def reduce_streams(graph: Graph, op: Operation, chip: Chip) -> list[Stream] | None:
+def reduce_streams(graph: Graph, op: Operation, chip: Chip) -> list[StreamWork] | None:
     """Reduce axes of a tensor, in row-major order.
 
     If there are fewer results than partitions, and more elements of each than an engine reduces at
@@ -85,25 +86,25 @@ def reduce_streams(graph: Graph, op: Operation, chip: Chip) -> list[Stream] | No
     if inner is not None and count > most and results < chip.state_buffer.partitions:
         cut = _segment_of(inner, most)
         if cut is not None:
-            return _by_segments(graph, op, given.reduction, kept, cut, most)
+            return _by_segments(graph, op, given.reduction, kept, cut)
     return _windowed(graph, op, kept, reduced, given.reduction)
 
 
-def _segment_of(nest: Nest, most: int) -> tuple[Mode, Nest] | None:
+def _segment_of(nest: Modes, most: int) -> tuple[Mode, Modes] | None:
     """Return the outermost mode, and the modes of so many of its indices as make a segment.
 
     None if segments do not follow one another at one distance.
     """
     outermost, *inner = nest
-    inside = math.prod(mode.count for mode in inner)
+    inside = math.prod(mode.extent for mode in inner)
     if most % inside:
         return None
     return outermost, (Mode(most // inside, outermost.steps), *inner)
 
 
 def _by_segments(
-    graph: Graph, op: Operation, name: str, kept: list[Along], cut: tuple[Mode, Nest], most: int
-) -> list[Stream]:
+    graph: Graph, op: Operation, name: str, kept: list[Along], cut: tuple[Mode, Modes]
+) -> list[StreamWork]:
     """Return the streams that reduce segments, and those of their results, until one is left.
 
     cut: the outermost mode of what is reduced, and the modes of a segment.
@@ -113,10 +114,11 @@ def _by_segments(
     source = Side(op.inputs[0], carrier_shape(graph.shape(op.inputs[0])).element_type)
     accumulator = data_type(source.dtype).accumulator
     function = "sum" if name == "mean" else name
-    step = Step(LaneStep(Pool, {"function": function}), (0,), accumulator, layer)
-    results, found, along = math.prod(out.dims), list[Stream](), kept
+    step = KernelStep(LaneStep(Pool, {"function": function}), (0,), accumulator, layer)
+    results, found, along = math.prod(out.dims), list[StreamWork](), kept
     outermost, segment = cut
-    total = count = outermost.count * math.prod(mode.count for mode in segment[1:])
+    most = math.prod(mode.extent for mode in segment)
+    total = count = outermost.extent * math.prod(mode.extent for mode in segment[1:])
     while count > most:
         left = -(-count // most)
         tensor = f"{op.output}.segments{len(found)}"
@@ -125,32 +127,33 @@ def _by_segments(
         made = Shape(accumulator, (left, *out.dims))
         sides = (Side(tensor, accumulator), source)
         own = [Along(made, dim + 1) for dim in range(out.rank)]
-        steps = (results, outermost.steps[1] * segment[0].count)
-        whole, rest = divmod(outermost.count, segment[0].count)
-        frames: list[Frame] = []
-        for first, segments, size in ((0, whole, segment[0].count), (whole, 1, rest)):
+        steps = (results, outermost.steps[1] * segment[0].extent)
+        whole, rest = divmod(outermost.extent, segment[0].extent)
+        frames: list[StreamFrame] = []
+        for first, segments, size in ((0, whole, segment[0].extent), (whole, 1, rest)):
             if not segments or not size:
                 continue
-            part = Part(
-                Kernel((1,), (step,)), coalesce((segment[0]._replace(count=size), *segment[1:]))
+            part = FramePart(
+                Kernel((1,), (step,)), coalesce((segment[0]._replace(extent=size), *segment[1:]))
             )
             for box in boxes(out.dims, [own, along]):
                 at = tuple(n + first * each for n, each in zip(box.at, steps, strict=True))
                 modes = coalesce(by_step((Mode(segments, steps), *box.nest), 0))
-                frames.append(Frame(sides, at, modes, (part,)))
-        found.append(Stream(layer, tensor, made, (tuple(frames),)))
+                frames.append(StreamFrame(sides, at, modes, (part,)))
+        found.append(StreamWork(layer, tensor, made, (tuple(frames),)))
         source, count, along = sides[0], left, own
         outermost, segment = Mode(left, (0, results)), (Mode(most, (0, results)),)
-    last: tuple[Step, ...] = (replace(step, dtype=out.element_type),)
+    last: tuple[KernelStep, ...] = (replace(step, dtype=out.element_type),)
     if name == "mean":
         divide = LaneStep(TensorScalar, {"op": "divide", "scalar": float(total)})
-        last = (step, Step(divide, (1,), out.element_type, layer))
+        last = (step, KernelStep(divide, (1,), out.element_type, layer))
     sides = (Side(op.output, out.element_type), source)
-    found.append(_reducing(layer, sides, out, along, last, (Mode(count, (0, results)),)))
+    part = FramePart(Kernel((1,), last), (Mode(count, (0, results)),))
+    found.append(_reducing(sides, out, along, part))
     return found
 
 
-def pool_streams(graph: Graph, op: Operation, chip: Chip) -> list[Stream] | None:
+def pool_streams(graph: Graph, op: Operation, chip: Chip) -> list[StreamWork] | None:
     """Reduce windows of images without padding."""
     given, source = op.attributes_as(PoolAttributes), carrier_shape(graph.shape(op.inputs[0]))
     if any(given.padding):

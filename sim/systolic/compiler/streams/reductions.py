@@ -14,7 +14,7 @@ from systolic.compiler.streams.lying import Lying, pattern_access
 from systolic.isa import Access
 from systolic.isa.access import MAX_PAIRS
 
-Pairs = list[tuple[int, int]]
+ReducedPairs = list[tuple[int, int]]
 
 
 class Level(NamedTuple):
@@ -36,7 +36,11 @@ def segments(count: int, most: int) -> list[int]:
 
 
 def levels(
-    source: Lying, target: Lying, kept: Sequence[tuple[int, int, int]], reduced: Pairs, most: int
+    source: Lying,
+    target: Lying,
+    kept: Sequence[tuple[int, int, int]],
+    reduced: ReducedPairs,
+    most: int,
 ) -> Iterator[Level]:
     """Yield the instructions of one level.
 
@@ -59,7 +63,7 @@ def levels(
 
 
 def _windows(
-    source: Lying, target: Lying, kept: list[tuple[int, int, int]], reduced: Pairs
+    source: Lying, target: Lying, kept: list[tuple[int, int, int]], reduced: ReducedPairs
 ) -> Iterator[Level]:
     read = pattern_access(source, [*((step, n) for step, _, n in kept), *reduced])
     written = pattern_access(target, [(step, n) for _, step, n in kept])

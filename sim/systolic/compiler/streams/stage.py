@@ -11,7 +11,7 @@ from systolic.compiler.cost.engines import on_cheapest
 from systolic.compiler.ir.dependencies import Ref, Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import LaneStep
-from systolic.compiler.streams.buffers import Buffers, Wanted
+from systolic.compiler.streams.buffers import Buffers, BufferSize
 from systolic.compiler.streams.tiling import Cut
 from systolic.hw.spec import Chip
 from systolic.isa import Access, DmaCopy
@@ -19,7 +19,7 @@ from systolic.spans import Interval
 from systolic.workload.options import Options
 
 
-class Plan(NamedTuple):
+class StreamPlan(NamedTuple):
     """How a frame is done.
 
     cut: None if its elements are copied within DRAM, through any queues. slots: tiles in the state
@@ -58,11 +58,17 @@ class Stage:
     _queued: dict[int, float] = field(default_factory=dict)
     _buffers: Buffers | None = None
 
+    def begin(self) -> None:
+        """Begin a frame: its buffers have names of their own."""
+        self.frames += 1
+
     def tensor(self, name: str) -> Region:
         """Return the region of a tensor in DRAM."""
         return self._dram.setdefault(name, Region(f"dram:{name}"))
 
-    def buffers(self, names: Sequence[str], wanted: Sequence[Wanted]) -> list[Buffer] | None:
+    def buffers(
+        self, names: Sequence[str], wanted: Sequence[BufferSize]
+    ) -> list[TileBuffer] | None:
         """Return buffers beside those of the frames before, or over them; None without room.
 
         The users of a buffer wait for all earlier users of its bytes.
@@ -76,14 +82,14 @@ class Stage:
                 return self._regions(names, spans)
         return None
 
-    def _regions(self, names: Sequence[str], spans: Sequence[Interval]) -> list[Buffer]:
+    def _regions(self, names: Sequence[str], spans: Sequence[Interval]) -> list[TileBuffer]:
         made = [
             (span, Region(name, before=list(dict.fromkeys(self._users(span)))))
             for name, span in zip(names, spans, strict=True)
         ]
         kept = [each for each in self._used if not any(each[0].meets(span) for span in spans)]
         self._used = [*kept, *made]
-        return [Buffer(span.first, region) for span, region in made]
+        return [TileBuffer(span.first, region) for span, region in made]
 
     def _users(self, span: Interval) -> Iterable[Ref]:
         for other, region in self._used:
@@ -119,12 +125,12 @@ class Stage:
 
         Raises CompileError if the chip has no engine for it.
         """
-        made = on_cheapest(self.chip, self.options, step, self._busy, **named)
+        made = on_cheapest(self.chip, self.options, step, self._busy, "", **named)
         self.drafts.begin(layer)
         self.drafts.add(made, list({id(region): region for region in reads}.values()), [write])
 
 
-class Buffer(NamedTuple):
+class TileBuffer(NamedTuple):
     """The first byte of a buffer in each partition, and the region that tells who uses it."""
 
     first: int

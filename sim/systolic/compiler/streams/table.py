@@ -12,18 +12,18 @@ from systolic.compiler.places.boxes import is_separable
 from systolic.compiler.streams.element_wise import ELEMENT_WISE, element_wise
 from systolic.compiler.streams.reduced import pool_streams, reduce_streams
 from systolic.compiler.streams.segments import BY_SEGMENTS, by_segments
-from systolic.compiler.streams.work import Stream
+from systolic.compiler.streams.work import StreamWork
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Operation
 
-REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[Stream] | None]] = {
+REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] = {
     "reduce": reduce_streams,
     "pool": pool_streams,
 }
 """Operations that make one element of several; None: not as a stream."""
 
 
-def streams(graph: Graph, chip: Chip) -> list[Stream] | None:
+def streams(graph: Graph, chip: Chip) -> list[StreamWork] | None:
     """Return the streams that do a graph, in order; None if it has work of other kinds.
 
     Of other kinds is also a tensor whose home is not DRAM, whose elements share bytes, or whose

@@ -11,10 +11,10 @@ from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import COPY, LaneStep, with_each, with_lane
 from systolic.compiler.streams.lying import Lying, Order, pattern_access, shared
-from systolic.compiler.streams.reductions import Pairs, levels, segments
-from systolic.compiler.streams.stage import Buffer, Stage
+from systolic.compiler.streams.reductions import ReducedPairs, levels, segments
+from systolic.compiler.streams.stage import Stage, TileBuffer
 from systolic.compiler.streams.tiling import TileShape, pairs_of
-from systolic.compiler.streams.work import Part, Step
+from systolic.compiler.streams.work import FramePart, KernelStep
 from systolic.errors import CompileError
 from systolic.hw.datatypes import SIZE_BYTES, data_type
 from systolic.isa import (
@@ -26,25 +26,25 @@ from systolic.isa import (
     TensorTensor,
 )
 
-Key = tuple[str, int, int]
+BufferKey = tuple[str, int, int]
 """A buffer of a tile: its use, then the number of its side, or of its part and of its step."""
-OUT: Key = ("out", 0, 0)
+OUT: BufferKey = ("out", 0, 0)
 INTEGERS = ("s8", "u8", "s32")
 
 
-def input_key(side: int) -> Key:
+def input_key(side: int) -> BufferKey:
     """Return the buffer of an operand."""
     return ("in", side, 0)
 
 
-class Held(NamedTuple):
+class HeldColumns(NamedTuple):
     """Columns, and the region that they lie in."""
 
     lying: Lying
     region: Region
 
 
-def buffer_sizes(shape: TileShape, segment: int) -> Iterator[tuple[Key, int]]:
+def buffer_sizes(shape: TileShape, segment: int) -> Iterator[tuple[BufferKey, int]]:
     """Yield the buffers that a tile of a shape needs, with their bytes in each partition.
 
     segment: the most elements that an engine reduces at once.
@@ -66,8 +66,8 @@ def buffer_sizes(shape: TileShape, segment: int) -> Iterator[tuple[Key, int]]:
 
 
 def _reduced_sizes(
-    shape: TileShape, part: Part, number: int, segment: int
-) -> Iterator[tuple[Key, int]]:
+    shape: TileShape, part: FramePart, number: int, segment: int
+) -> Iterator[tuple[BufferKey, int]]:
     """Yield the buffers of a reduction that takes more than one level."""
     kept, reduced = shape.kept_and_reduced(part)
     count, results = (math.prod(n for _, n in order) for order in (reduced, kept))
@@ -81,7 +81,7 @@ def _size(shape: TileShape, side: int) -> int:
     return SIZE_BYTES[shape.frame.sides[side].dtype]
 
 
-def load_table(stage: Stage, step: Step, buffer: Buffer) -> None:
+def load_table(stage: Stage, step: KernelStep, buffer: TileBuffer) -> None:
     """Run a function that needs a table on one element, before there are any to run it on."""
     tables = (table for engine in stage.chip.lane_engines.values() for table in engine.tables)
     function = str(step.lane.settings.get("function"))
@@ -108,11 +108,11 @@ class TileWork:
 
     stage: Stage
     shape: TileShape
-    buffers: Mapping[Key, Buffer]
+    buffers: Mapping[BufferKey, TileBuffer]
     shares: int
     layer: str
 
-    def fill(self, part: Part) -> None:
+    def fill(self, part: FramePart) -> None:
         """Write one value to all elements of a part."""
         value = part.kernel.fill
         assert value is not None
@@ -124,7 +124,9 @@ class TileWork:
     def run(self, number: int) -> None:
         """Do the steps of a part, by its number; without any it is copied."""
         part = self.shape.frame.parts[number]
-        steps = part.kernel.steps or (Step(COPY, (0,), self._out(part).lying.dtype, self.layer),)
+        steps = part.kernel.steps or (
+            KernelStep(COPY, (0,), self._out(part).lying.dtype, self.layer),
+        )
         order = self.shape.order(part)
         operands = [self._input(part, side) for side in part.kernel.inputs]
         for at, step in enumerate(steps):
@@ -147,31 +149,36 @@ class TileWork:
 
     # -- columns
 
-    def _input(self, part: Part, side: int) -> Held:
+    def _input(self, part: FramePart, side: int) -> HeldColumns:
         first, region = self.buffers[input_key(side)]
         steps, elements = self.shape.held(part, side)
         dtype = self.shape.frame.sides[side].dtype
-        return Held(Lying(dtype, first, self.shape.lanes, steps, elements), region)
+        return HeldColumns(Lying(dtype, first, self.shape.lanes, steps, elements), region)
 
-    def _out(self, part: Part) -> Held:
+    def _out(self, part: FramePart) -> HeldColumns:
         first, region = self.buffers[OUT]
         steps, elements = self.shape.held(None, 0)
         lying = Lying(self.shape.frame.sides[0].dtype, first, self.shape.lanes, steps, elements)
-        return Held(lying.moved(self.shape.first_column(part)), region)
+        return HeldColumns(lying.moved(self.shape.first_column(part)), region)
 
-    def _compact(self, part: Part, key: Key, dtype: str, order: Order) -> Held:
+    def _compact(self, part: FramePart, key: BufferKey, dtype: str, order: Order) -> HeldColumns:
         """Return columns that follow one another in the order in which engines take them."""
         first, region = self.buffers[key]
         steps, size = [0] * len(self.shape.modes(part)), 1
         for number, count in reversed(order):
             steps[number] = size
             size *= count
-        return Held(Lying(dtype, first, self.shape.lanes, tuple(steps), size), region)
+        return HeldColumns(Lying(dtype, first, self.shape.lanes, tuple(steps), size), region)
 
     # -- instructions
 
     def _elements(
-        self, layer: str, lane: LaneStep, taken: list[Held], target: Held, order: Order
+        self,
+        layer: str,
+        lane: LaneStep,
+        taken: list[HeldColumns],
+        target: HeldColumns,
+        order: Order,
     ) -> None:
         """Add the instruction of a step, or several where four pairs do not name its elements."""
         lane, taken = _by_lane(lane, taken)
@@ -189,7 +196,9 @@ class TileWork:
             }
             self.stage.on_engine(layer, lane, {**named, "target": written}, regions, target.region)
 
-    def _reduce(self, step: Step, number: int, source: Held, target: Held) -> None:
+    def _reduce(
+        self, step: KernelStep, number: int, source: HeldColumns, target: HeldColumns
+    ) -> None:
         """Reduce the modes in which the result does not move, level by level."""
         part, most = self.shape.frame.parts[number], block_rows(self.stage.chip)
         kept, reduced = self.shape.kept_and_reduced(part)
@@ -221,18 +230,20 @@ class TileWork:
             }
             self.stage.on_engine(step.layer, lane, named, [source.region], target.region)
 
-    def _level(self, number: int, level: int, like: Lying) -> Held:
+    def _level(self, number: int, level: int, like: Lying) -> HeldColumns:
         """Return where the results of a level lie: one behind the other."""
         first, region = self.buffers["level", number, level]
-        return Held(Lying(data_type(like.dtype).accumulator, first, like.lanes, (), 0), region)
+        return HeldColumns(
+            Lying(data_type(like.dtype).accumulator, first, like.lanes, (), 0), region
+        )
 
     def _level_of(
         self,
         layer: str,
         function: str,
-        ends: tuple[Held, Held],
+        ends: tuple[HeldColumns, HeldColumns],
         kept: tuple[list[int], list[int], list[int]],
-        reduced: Pairs,
+        reduced: ReducedPairs,
     ) -> None:
         """Add the instructions of one level; kept: steps of the source, of the target, counts."""
         source, target = ends
@@ -244,7 +255,7 @@ class TileWork:
             self.stage.on_engine(layer, lane, named, [source.region], target.region)
 
 
-def _by_lane(lane: LaneStep, taken: list[Held]) -> tuple[LaneStep, list[Held]]:
+def _by_lane(lane: LaneStep, taken: list[HeldColumns]) -> tuple[LaneStep, list[HeldColumns]]:
     """Return a step of two tensors as one of a tensor and a number per lane, if one is that."""
     if lane.cls is not TensorTensor:
         return lane, taken

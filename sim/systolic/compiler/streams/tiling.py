@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
-from systolic.compiler.places.modes import Mode, Nest, coalesce, stretch
-from systolic.compiler.streams.work import Frame, Part
+from systolic.compiler.places.modes import Mode, Modes, coalesce, stretch
+from systolic.compiler.streams.work import FramePart, StreamFrame
 from systolic.isa.access import MAX_PAIRS, Pattern
 
-Pairs = tuple[tuple[int, int], ...]
+StepCounts = tuple[tuple[int, int], ...]
 
 
 class Cut(NamedTuple):
@@ -35,14 +35,14 @@ class Cut(NamedTuple):
     gaps: tuple[int, ...]
 
 
-class Tile(NamedTuple):
+class TileRange(NamedTuple):
     """The first index and the number of indices of each mode."""
 
     starts: tuple[int, ...]
     counts: tuple[int, ...]
 
 
-class Move(NamedTuple):
+class TileCopy(NamedTuple):
     """A copy between DRAM and the partitions of a tile: elements from the tile's first one on.
 
     first, partitions: on the chip; chip_at, chip_pattern: in each partition. dram_at, dram_pattern:
@@ -69,7 +69,7 @@ class Move(NamedTuple):
         return self.partitions * math.prod(count for _, count in self.chip_pattern)
 
 
-class Held(NamedTuple):
+class ColumnPlaces(NamedTuple):
     """How an operand lies in a partition: the step of each mode of columns, and the elements."""
 
     steps: tuple[int, ...]
@@ -80,13 +80,13 @@ class Held(NamedTuple):
 class TileShape:
     """The tiles of a frame that have so many indices of each mode: they are all alike."""
 
-    frame: Frame
+    frame: StreamFrame
     cut: Cut
     counts: tuple[int, ...]
     columns: tuple[int, ...] = field(init=False)
     partitions: tuple[int, ...] = field(init=False)
     ragged: int | None = field(init=False)
-    _held: dict[tuple[int, int], Held] = field(default_factory=dict)
+    _held: dict[tuple[int, int], ColumnPlaces] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Divide the indices of each mode."""
@@ -103,11 +103,11 @@ class TileShape:
         """Return how many partitions the tile has."""
         return math.prod(self.partitions)
 
-    def inner(self, part: Part | None) -> Nest:
+    def inner(self, part: FramePart | None) -> Modes:
         """Return the modes inside those that are cut: of a part, or of the whole result (None)."""
         return self.frame.inner if part is None else part.inner
 
-    def modes(self, part: Part | None) -> list[Mode]:
+    def modes(self, part: FramePart | None) -> list[Mode]:
         """Return the modes of the columns: those of the frame, then the inner ones."""
         own = [Mode(c, m.steps) for c, m in zip(self.columns, self.frame.modes, strict=True)]
         return [*own, *self.inner(part)]
@@ -120,36 +120,38 @@ class TileShape:
             return False
         return self.held(first, first.kernel.inputs[0]) == self.held(None, 0)
 
-    def order(self, part: Part) -> list[tuple[int, int]]:
+    def order(self, part: FramePart) -> list[tuple[int, int]]:
         """Return (number, count) of a part's columns, in the order of the result's memory.
 
         What the result does not move in comes last, as it stands: it is repeated or reduced.
         """
         modes = self.modes(part)
-        found = [(n, mode.count) for n, mode in enumerate(modes) if mode.count > 1]
+        found = [(n, mode.extent) for n, mode in enumerate(modes) if mode.extent > 1]
         return sorted(found, key=lambda each: -modes[each[0]].steps[0])
 
-    def kept_and_reduced(self, part: Part) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    def kept_and_reduced(
+        self, part: FramePart
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Return the modes of `order` in which the result moves, and the others."""
         modes, order = self.modes(part), self.order(part)
         kept = [each for each in order if modes[each[0]].steps[0]]
         return kept, order[len(kept) :]
 
-    def first_column(self, part: Part) -> int:
+    def first_column(self, part: FramePart) -> int:
         """Return the element of the result's columns with which a part begins."""
         if not self.frame.inner or not part.at:
             return 0
         axis = len(self.frame.modes)
         return part.at[0] // part.inner[0].steps[0] * self.held(None, 0).steps[axis]
 
-    def held(self, part: Part | None, side: int) -> Held:
+    def held(self, part: FramePart | None, side: int) -> ColumnPlaces:
         """Return how a side's elements lie in a partition, compact in the order of its memory."""
         key = (-1 if part is None else self.frame.parts.index(part), side)
         if key not in self._held:
             self._held[key] = self._lay(part, side)
         return self._held[key]
 
-    def _lay(self, part: Part | None, side: int) -> Held:
+    def _lay(self, part: FramePart | None, side: int) -> ColumnPlaces:
         modes = self.modes(part)
         steps = [0] * len(modes)
         order = self._order(modes, side)
@@ -161,34 +163,34 @@ class TileShape:
                 steps[number] = modes[number].steps[side]
         for number in reversed(order[: len(order) - len(brought)]):
             steps[number] = size
-            size *= modes[number].count
-        return Held(tuple(steps), size)
+            size *= modes[number].extent
+        return ColumnPlaces(tuple(steps), size)
 
     def _order(self, modes: Sequence[Mode], side: int) -> list[int]:
         """Return the modes that move a side, in the order of its memory."""
-        found = [n for n, mode in enumerate(modes) if mode.steps[side] and mode.count > 1]
+        found = [n for n, mode in enumerate(modes) if mode.steps[side] and mode.extent > 1]
         return sorted(found, key=lambda n: -abs(modes[n].steps[side]))
 
-    def loads(self, part: Part, side: int, ways: int) -> list[Move]:
+    def loads(self, part: FramePart, side: int, ways: int) -> list[TileCopy]:
         """Return the copies that bring an operand, in about so many equal ones."""
         modes, held = self.modes(part), self.held(part, side)
         order = self._order(modes, side)
         kept = order[: len(order) - self.cut.gaps[side]]
-        columns = [(modes[n].steps[side], modes[n].count, held.steps[n]) for n in kept]
+        columns = [(modes[n].steps[side], modes[n].extent, held.steps[n]) for n in kept]
         if self.cut.gaps[side] and len(kept) < len(order):
             columns.append((1, stretch((modes[n] for n in order[len(kept) :]), side), 1))
         at = part.at[side] if part.at else 0
-        found: list[Move] = []
+        found: list[TileCopy] = []
         for lanes, first, dram_at, _ in self._lane_groups(side):
-            found += _moves(lanes, first, columns, at + dram_at, 0, ways)
+            found += _moves(lanes, columns, _Begin(first, 0, at + dram_at), ways)
         return found
 
-    def stores(self, ways: int) -> list[Move]:
+    def stores(self, ways: int) -> list[TileCopy]:
         """Return the copies that store the result, in about so many equal ones."""
         modes, held = self.modes(None), self.held(None, 0)
-        found: list[Move] = []
+        found: list[TileCopy] = []
         for lanes, first, dram_at, is_last in self._lane_groups(0):
-            kept = [Mode(m.count, m.steps) for m in modes]
+            kept = [Mode(m.extent, m.steps) for m in modes]
             chip_at = 0
             if is_last and self.ragged is not None:
                 n = self.ragged
@@ -197,11 +199,11 @@ class TileShape:
                 kept[n] = Mode(rest, modes[n].steps)
                 chip_at, dram_at = skipped * held.steps[n], dram_at + skipped * modes[n].steps[0]
             order = self._order(kept, 0)
-            columns = [(kept[n].steps[0], kept[n].count, held.steps[n]) for n in order]
-            found += _moves(lanes, first, columns, dram_at, chip_at, ways)
+            columns = [(kept[n].steps[0], kept[n].extent, held.steps[n]) for n in order]
+            found += _moves(lanes, columns, _Begin(first, chip_at, dram_at), ways)
         return found
 
-    def _lane_groups(self, side: int) -> Iterator[tuple[Pairs, int, int, bool]]:
+    def _lane_groups(self, side: int) -> Iterator[tuple[StepCounts, int, int, bool]]:
         """Yield (pairs of partitions, first partition, place, whether it is the last group).
 
         There are two groups if the last partition of the outermost mode begins earlier.
@@ -222,58 +224,69 @@ class TileShape:
         yield tuple(others), (count - 1) * inside, begin, True
 
 
+class _Begin(NamedTuple):
+    """The first partition of a copy, its first element in each, and its first one in DRAM."""
+
+    partition: int
+    chip_at: int
+    dram_at: int
+
+    def on(self, partitions: int, chip: int, dram: int) -> _Begin:
+        """Return a beginning so many partitions and elements further on."""
+        return _Begin(self.partition + partitions, self.chip_at + chip, self.dram_at + dram)
+
+
 def _moves(
-    lanes: Pairs, first: int, columns: list[tuple[int, int, int]], at: int, chip_at: int, ways: int
-) -> Iterator[Move]:
+    lanes: StepCounts, columns: list[tuple[int, int, int]], begin: _Begin, ways: int = 1
+) -> Iterator[TileCopy]:
     """Yield copies of some partitions: what four pairs cannot name is cut, as is what is shared.
 
     lanes: (step, count) in DRAM. columns: (step in DRAM, count, step on the chip).
     """
     count = lanes[0][1] if lanes else 1
-    if lanes and ways > 1 and count > 1:
+    if ways > 1 and count > 1:
         (step, _), *others = lanes
         inside, ways = math.prod(p for _, p in others), min(ways, count)
         for share in range(ways):
-            begin, end = count * share // ways, count * (share + 1) // ways
-            here = ((step, end - begin), *others)
-            yield from _moves(here, first + begin * inside, columns, at + begin * step, chip_at, 1)
+            first, stop = count * share // ways, count * (share + 1) // ways
+            here = ((step, stop - first), *others)
+            yield from _moves(here, columns, begin.on(first * inside, 0, first * step))
         return
     pattern = pairs_of([*lanes, *((step, n) for step, n, _ in columns)])
     if len(pattern) <= MAX_PAIRS:
         chip = pairs_of([(step, n) for _, n, step in columns])
         total = math.prod(n for _, n in lanes)
-        yield Move(first, total, chip_at, chip, at, pattern)
-        return
-    if len(lanes) > 1 or (lanes and lanes[0][1] <= columns[0][1]):
+        yield TileCopy(begin.partition, total, begin.chip_at, chip, begin.dram_at, pattern)
+    elif len(lanes) > 1 or (lanes and count <= columns[0][1]):
         (step, _), *others = lanes
         inside = math.prod(p for _, p in others)
         for n in range(count):
-            yield from _moves(tuple(others), first + n * inside, columns, at + n * step, chip_at, 1)
-        return
-    (step, many, chip_step), *rest = columns
-    for n in range(many):
-        yield from _moves(lanes, first, rest, at + n * step, chip_at + n * chip_step, 1)
+            yield from _moves(tuple(others), columns, begin.on(n * inside, 0, n * step))
+    else:
+        (step, many, chip_step), *rest = columns
+        for n in range(many):
+            yield from _moves(lanes, rest, begin.on(0, n * chip_step, n * step))
 
 
 def pairs_of(pairs: Sequence[tuple[int, int]]) -> Pattern:
     """Return (step, count) pairs as a pattern with as few of them as can be."""
     found = coalesce(Mode(count, (step,)) for step, count in pairs)
-    return tuple((mode.steps[0], mode.count) for mode in found) or ((1, 1),)
+    return tuple((mode.steps[0], mode.extent) for mode in found) or ((1, 1),)
 
 
-def tiles(frame: Frame, cut: Cut) -> Iterator[Tile]:
+def tiles(frame: StreamFrame, cut: Cut) -> Iterator[TileRange]:
     """Yield the tiles of a frame, the outermost mode's block the slowest."""
     blocks = []
     for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True):
         size = c * p
-        blocks.append([(at, min(size, mode.count - at)) for at in range(0, mode.count, size)])
+        blocks.append([(at, min(size, mode.extent - at)) for at in range(0, mode.extent, size)])
     for chosen in product(*blocks):
-        yield Tile(tuple(at for at, _ in chosen), tuple(count for _, count in chosen))
+        yield TileRange(tuple(at for at, _ in chosen), tuple(count for _, count in chosen))
 
 
-def tile_count(frame: Frame, cut: Cut) -> int:
+def tile_count(frame: StreamFrame, cut: Cut) -> int:
     """Return how many tiles a frame is cut into."""
     return math.prod(
-        -(-mode.count // (c * p))
+        -(-mode.extent // (c * p))
         for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True)
     )

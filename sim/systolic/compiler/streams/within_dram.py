@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from systolic.compiler.streams.stage import Plan, Stage
+from systolic.compiler.streams.stage import Stage, StreamPlan
 from systolic.compiler.streams.tiling import pairs_of
-from systolic.compiler.streams.work import Frame
+from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.isa import Access, Buffer
 from systolic.isa.access import MAX_PAIRS, Pattern
@@ -22,15 +22,15 @@ class _Copy(NamedTuple):
     written: Pattern
 
 
-def emit_within(stage: Stage, frame: Frame, plan: Plan, layer: str) -> None:
+def emit_within(stage: Stage, frame: StreamFrame, plan: StreamPlan, layer: str) -> None:
     """Copy the elements of a frame, in `store_ways` about equal copies or in more."""
     (part,) = frame.parts
     (number,) = part.kernel.inputs
     source, target = frame.sides[number], frame.sides[0]
     modes = [
-        (mode.steps[number], mode.steps[0], mode.count)
+        (mode.steps[number], mode.steps[0], mode.extent)
         for mode in sorted((*frame.modes, *part.inner), key=lambda mode: -mode.steps[0])
-        if mode.count > 1
+        if mode.extent > 1
     ]
     queues, size = range(stage.chip.dma.queues), SIZE_BYTES[target.dtype]
     here, there = stage.bases[source.tensor], stage.bases[target.tensor]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from systolic.compiler.ir.lane_step import LaneStep
-from systolic.compiler.places.modes import Nest
+from systolic.compiler.places.modes import Modes
 from systolic.layout import Shape
 
 
@@ -25,7 +25,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KernelStep:
     """One instruction of an engine for all elements of a tile.
 
     operands: numbers of operands, in the order of the step's fields: those of the kernel's inputs
@@ -46,7 +46,7 @@ class Kernel:
     """
 
     inputs: tuple[int, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[KernelStep, ...] = ()
     fill: float | None = None
 
     @property
@@ -56,19 +56,19 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FramePart:
     """A part of a frame: its kernel, its modes inside those of the frame, and where it begins.
 
     at: places of its first element, on each side, from those of the frame on.
     """
 
     kernel: Kernel
-    inner: Nest = ()
+    inner: Modes = ()
     at: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StreamFrame:
     """A box of a result: modes that are cut into tiles, and inner ones of which a tile has all.
 
     sides: of the steps of the modes; the result's is the first. at: the first element on each.
@@ -77,9 +77,9 @@ class Frame:
 
     sides: tuple[Side, ...]
     at: tuple[int, ...]
-    modes: Nest
-    parts: tuple[Part, ...]
-    inner: Nest = ()
+    modes: Modes
+    parts: tuple[FramePart, ...]
+    inner: Modes = ()
 
     @property
     def is_straight(self) -> bool:
@@ -102,7 +102,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamWork:
     """What makes one tensor: frames, in one or several ways of which the best is taken.
 
     layer: the operation that brings and stores. shape: of the tensor, as it lies in DRAM.
@@ -111,4 +111,4 @@ class Stream:
     layer: str
     output: str
     shape: Shape
-    ways: tuple[tuple[Frame, ...], ...]
+    ways: tuple[tuple[StreamFrame, ...], ...]
