@@ -74,7 +74,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "network": {"hw.spec"},
     "network.event": {"hw.spec", "network.network", "network.traffic", "network.outcome",
-                      "network.deadlock", "network.queues"},
+                      "network.deadlock", "network.queues", "network.spec"},
     "network.stepped": {"network.network", "network.traffic", "network.outcome",
                         "network.deadlock", "network.spec"},
     "config": {"hw.spec", "hw.datatypes", "hw.units", "workload", "shipped"},

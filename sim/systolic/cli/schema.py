@@ -1,4 +1,4 @@
-"""`systolic schema`: the JSON schema of chip and run files."""
+"""`systolic schema`: the JSON schema of chip, run and system files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 
-def schema_command(kind: Annotated[str, typer.Argument(help="chip or run.")]) -> None:
-    """Print the JSON schema of chip or run files, for editors."""
+def schema_command(kind: Annotated[str, typer.Argument(help="chip, run or system.")]) -> None:
+    """Print the JSON schema of chip, run or system files, for editors."""
     from systolic import config
+    from systolic.network.system import SystemFile
 
-    typer.echo(json.dumps(config.schema(kind), indent=2))
+    typer.echo(json.dumps(config.schema(kind, {"system": SystemFile}), indent=2))

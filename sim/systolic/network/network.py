@@ -33,9 +33,12 @@ class NetworkLink:
         return f"{self.source} -> {self.target}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NetworkRoute:
-    """The way from a node to another: the number of each link, and the channel on it."""
+    """The way from a node to another: the number of each link, and the channel on it.
+
+    Between two nodes there is one route, which is made once, so that it stands for itself.
+    """
 
     links: tuple[int, ...]
     channels: tuple[int, ...]

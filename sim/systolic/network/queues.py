@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
+from systolic.arrays import Integers
 from systolic.network.spec import NodeName
 
 
@@ -16,18 +18,25 @@ def deepest_packets(
 
     The packet that completes a message counts in the tick in which it arrives.
     """
-    parts: dict[NodeName, list[np.ndarray]] = {}
-    for target, each in zip(targets, arrivals, strict=True):
-        ticks = np.asarray(each, dtype=np.int64)
-        came = np.stack([ticks, np.ones_like(ticks)])
-        gone = np.array([[ticks[-1] + 1], [-len(ticks)]])
-        parts.setdefault(target, []).extend((came, gone))
-    return [_deepest(np.concatenate(parts[node], axis=1)) if node in parts else 0 for node in nodes]
+    if not arrivals:
+        return [0] * len(nodes)
+    number = {node: place for place, node in enumerate(nodes)}
+    target = np.array([number[node] for node in targets], dtype=np.int64)
+    counts = np.array([len(each) for each in arrivals], dtype=np.int64)
+    came = np.fromiter(chain.from_iterable(arrivals), dtype=np.int64, count=int(counts.sum()))
+    gone = came[np.cumsum(counts) - 1] + 1  # a message's last packet arrives last
+    ticks = np.concatenate([came, gone])
+    change = np.concatenate([np.ones_like(came), -counts])
+    where = np.concatenate([np.repeat(target, counts), target])
+    return _deepest(len(nodes), where, ticks, change)
 
 
-def _deepest(changes: np.ndarray) -> int:
-    """Return the largest sum of changes (ticks, by how much) up to the end of any tick."""
-    ticks, change = changes[:, np.argsort(changes[0], kind="stable")]
-    depth = np.cumsum(change)
-    is_last_of_tick = np.append(ticks[1:] != ticks[:-1], True)
-    return int(depth[is_last_of_tick].max())
+def _deepest(nodes: int, where: Integers, ticks: Integers, change: Integers) -> list[int]:
+    """Return by node the largest sum of changes up to the end of any tick."""
+    order = np.lexsort((ticks, where))
+    where, ticks = where[order], ticks[order]
+    depth = np.cumsum(change[order])  # a node's changes add up to 0, so the next begins with 0
+    is_last_of_tick = np.append((ticks[1:] != ticks[:-1]) | (where[1:] != where[:-1]), True)
+    found = np.zeros(nodes, dtype=np.int64)
+    np.maximum.at(found, where[is_last_of_tick], depth[is_last_of_tick])
+    return [int(each) for each in found]

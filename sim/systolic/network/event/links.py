@@ -20,6 +20,7 @@ from systolic.network.event.legs import Leg, Legs, edge, first_buffers, leg_buil
 from systolic.network.network import Network, NetworkRoute
 from systolic.network.outcome import HopTimes, NetworkOutcome
 from systolic.network.queues import deepest_packets
+from systolic.network.spec import NodeName
 from systolic.network.traffic import NO_GATE, Traffic
 
 COMPLETE, ENTER, DECIDE = range(3)
@@ -123,6 +124,7 @@ class Links:
         self.keeps_hops, self.keeps_arrivals = hops, arrivals
         self.is_oldest = network.arbitration == "oldest"
         self.legs = leg_builder(network)
+        self.plans: dict[tuple[NodeName, NodeName, int], tuple[NetworkRoute, Legs, Legs, int]] = {}
         links = network.links
         self.period = [link.period for link in links]
         self.free = [0] * len(links)
@@ -237,13 +239,12 @@ class Links:
 
     def _enter(self, number: int, tick: int) -> None:
         """Put a message into the queue before its first link."""
-        traffic, network = self.traffic, self.network
-        route = network.route(traffic.sources[number], traffic.targets[number])
-        whole, count, last = network.cut(traffic.sizes_bytes[number])
-        legs = self.legs(route, whole)
-        message = Message(
-            number, route, legs, legs if last == whole else self.legs(route, last), count, tick
-        )
+        traffic = self.traffic
+        ends = traffic.sources[number], traffic.targets[number], traffic.sizes_bytes[number]
+        if ends not in self.plans:
+            self.plans[ends] = self._plan(*ends)
+        route, legs, last, count = self.plans[ends]
+        message = Message(number, route, legs, last, count, tick)
         if self.keeps_arrivals:
             self.entries[number] = tick
         self.packets += count
@@ -254,6 +255,15 @@ class Links:
             self.next_of_queue(link)
         elif (free := self.wire_free_after_train(link)) is not None:
             self.schedule(link, edge(max(tick, free), self.period[link]))
+
+    def _plan(
+        self, source: NodeName, target: NodeName, size_bytes: int
+    ) -> tuple[NetworkRoute, Legs, Legs, int]:
+        """Return the route of a message, the legs of its packets and of the last, their count."""
+        route = self.network.route(source, target)
+        whole, count, last = self.network.cut(size_bytes)
+        legs = self.legs(route, whole)
+        return route, legs, legs if last == whole else self.legs(route, last), count
 
     def next_of_queue(self, link: int, now: int = 0) -> None:
         """Let the next packet of a link's queue be the first of this input."""
