@@ -55,7 +55,7 @@ def run_event(
         program=program,
         memory=memory,
         recorder=recorder,
-        semaphores=Semaphores(env, posted_in_order(program, chip)),
+        semaphores=Semaphores(env, posted_in_order(program)),
         arbiter=_arbiter(env, chip, spared),
         is_split=chip.state_buffer.is_split,
         posters=program.posters(),
