@@ -76,11 +76,13 @@ class WordTable:
 
     @classmethod
     def join(cls, chunks: list[npt.NDArray[np.void]], units: tuple[str, ...]) -> WordTable:
-        """Return the table of all chunks, sorted by tick, kind, unit, partition, address."""
+        """Return the table of all chunks, sorted by tick, kind, unit, partition, address.
+
+        What an instruction reads of one place in one tick as several types is sorted by type.
+        """
         rows = np.concatenate(chunks) if chunks else np.empty(0, ROW)
-        order = np.lexsort(
-            [rows[c] for c in ("instruction", "address", "partition", "unit", "kind", "tick")]
-        )
+        keys = "type", "instruction", "address", "partition", "unit", "kind", "tick"
+        order = np.lexsort([rows[key] for key in keys])
         return cls(rows[order], units)
 
     def of(self, kind: str) -> WordTable:
