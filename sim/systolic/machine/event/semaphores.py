@@ -13,7 +13,7 @@ from typing import assert_never
 
 import simpy
 
-from systolic.isa import DmaCopy, LoadWeights, MatMul, OnEngine, Program, Wait
+from systolic.isa import Command, DmaCopy, LoadWeights, MatMul, OnEngine, Program, Wait
 from systolic.machine.event.ticks import TickEnvironment
 
 PostTicks = Callable[[], Sequence[int]]
@@ -49,7 +49,7 @@ def posted_in_order(program: Program) -> list[bool]:
                 case MatMul():
                     width = instruction.result.partitions
                     kind = ("multiplies", post.on, width, instruction.tile)
-                case DmaCopy():
+                case DmaCopy() | Command():
                     kind = ("copies", instruction.queue)
                 case OnEngine():
                     kind = (UNORDERED,)

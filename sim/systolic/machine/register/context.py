@@ -23,7 +23,7 @@ class Context:
     retired: instructions done; end: the tick after the last completion; awake_changed: a unit fell
     asleep or woke since the machine last listed the units that are awake; dma_shares: by queue, the
     last cycle in which its copy held a share of its engine, and how many of DRAM; dma_engines: by
-    queue, the engines that the copy is spread over.
+    queue, the engines that the copy is spread over; start: the tick from which its units are there.
     """
 
     chip: Chip
@@ -36,6 +36,7 @@ class Context:
     queues: dict[str, list[int]]
     progress: Progress | None = None
     retired: int = 0
+    start: int = 0
     end: int = 0
     awake_changed: bool = True
     dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)

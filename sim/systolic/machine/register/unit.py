@@ -86,7 +86,7 @@ class Unit:
         self.context = context
         self.name = name
         self.period = period
-        self.now = 0
+        self.now = -(-context.start // period)
         self.asleep = False
         self.head: Instruction | None = None
         self.head_index = -1
@@ -105,7 +105,7 @@ class Unit:
         self._was_fetched = False
         self._wait_label = ""
         self._seen = -1
-        self._next_head(0)
+        self._next_head(self.now)
 
     def begin(self, tick: int) -> None:
         """Start a cycle: land what the last one wrote, then start what can start."""
@@ -215,6 +215,10 @@ class Unit:
         self._next_head(cycle)
         self._launch(job, cycle)
 
+    def _key(self, refused: Refused) -> tuple[str, int, str]:
+        """Return buffer, bank and direction of a port that was refused."""
+        return self._ports.key(refused.port)
+
     def _winner(self, refused: Refused) -> str:
         """Return the client that has a port refused in this cycle."""
         return self._ports.winner(refused, self.now * self.period)
@@ -231,7 +235,7 @@ class Unit:
     def _flush_stall(self, job: Job) -> None:
         if job.stall_port is None:
             return
-        buffer, bank, direction = self._ports.key(job.stall_port.port)
+        buffer, bank, direction = self._key(job.stall_port)
         cycles = job.stall_stop - job.stall_first
         tick, partition = job.stall_first * self.period, job.stall_port.partition
         self.context.recorder.stalls.append(
