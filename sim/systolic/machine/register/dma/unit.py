@@ -97,7 +97,7 @@ def latency_cycles(chip: Chip, job: CopyJob) -> int:
     return chip.dma.latency_cycles
 
 
-def _from_everywhere(bundle: Sequence[Descriptor], first: int, size: int) -> Any:
+def from_everywhere(bundle: Sequence[Descriptor], first: int, size: int) -> Any:
     """Return the index of `size` bytes that fill the runs of a transpose, from byte `first` on."""
     column, row = np.divmod(np.arange(first, first + size), len(bundle))
     gathered = [part.gathered for part in bundle if part.gathered is not None]
@@ -106,7 +106,7 @@ def _from_everywhere(bundle: Sequence[Descriptor], first: int, size: int) -> Any
     return places[row, 0, element], places[row, 1, element] + byte
 
 
-def _where(places: Sequence[RunStart], first: int, size: int) -> Any:
+def where(places: Sequence[RunStart], first: int, size: int) -> Any:
     """Return the index, in a buffer's bytes, of `size` bytes of a bundle from byte `first` on."""
     if len(places) == 1:
         low = places[0].byte + first
@@ -237,7 +237,7 @@ class DmaQueue(Unit):
         return {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
 
     def _of_engine(self, job: CopyJob, active: dict[int, int]) -> int:
-        """Return what the copy gets of its engine in this cycle, or of all that it is spread over."""
+        """Return what the copy gets in this cycle of its engine, or of all that serve it."""
         if self._spec.is_spread:
             return self._of_engines(job, active)
         engines = self._spec.engine_count
@@ -336,12 +336,12 @@ class DmaQueue(Unit):
         planes = self.context.planes
         source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
         if job.is_turned:
-            out_of = _from_everywhere(job.bundle, first, size)
+            out_of = from_everywhere(job.bundle, first, size)
         else:
-            out_of = _where([part.source for part in job.bundle], first, size)
+            out_of = where([part.source for part in job.bundle], first, size)
         moving = source[out_of].copy()
-        where = _where([part.target for part in job.bundle], first, size)
-        self._landing.append((target, where, moving))
+        into = where([part.target for part in job.bundle], first, size)
+        self._landing.append((target, into, moving))
         job.words.append(moving)
 
     def _end_if_over(self, job: CopyJob, tick: int) -> None:
