@@ -8,8 +8,9 @@ from typing import Protocol
 
 from systolic.hw.places import Place, place_of
 from systolic.hw.spec.multi_core import CommandKind, Processor
-from systolic.isa import Buffer, DmaCopy
-from systolic.isa.instruction import Command
+from systolic.isa import DmaCopy
+from systolic.isa.instruction import Command, DmaMove
+from systolic.isa.instruction.on_dma import CODE
 from systolic.isa.joint import JointProgram
 from systolic.isa.launches import Launch
 from systolic.machine.register.chip.queue import ChipQueue
@@ -158,17 +159,10 @@ class ManagementProcessor:
                 self._rest.clear()
             return
         assert isinstance(instruction, DmaCopy)
-        for at in _code_of(instruction):
-            self._code.setdefault(at, []).append(index)
+        if isinstance(instruction, DmaMove) and instruction.brings_code:
+            core = instruction.target_at.removesuffix(f".{CODE}")
+            self._code.setdefault(core, []).append(index)
         self.fed += 1
         queue = self._queues[instruction.queue]
         number = index - self._launch.first_instruction
         self._current = _UnderWay(done, lambda at: queue.feed(number, at))
-
-
-def _code_of(copy: DmaCopy) -> list[str]:
-    """Return the core to whose code a copy goes, if it does."""
-    if copy.target.buffer is not Buffer.CODE:
-        return []
-    at: str = getattr(copy, "target_at", "")
-    return [at]

@@ -13,7 +13,8 @@ from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
 from systolic.hw.places import Place, core, joined
 from systolic.hw.spec import Dma, MultiCoreChip
-from systolic.isa import Access, Buffer, DmaCopy, DmaMove
+from systolic.isa import Access, Buffer, DmaCopy
+from systolic.isa.instruction import DmaMove
 from systolic.machine.chip_memory import added
 from systolic.machine.register.chip.runs import End, Run, bundles_of, ends_of, engines_of
 from systolic.machine.register.chip.shares import Holding, Shares, holding
@@ -54,12 +55,12 @@ class ChipCopy(CopyJob):
         self.ends = ends_of(copy, own)
         super().__init__(index, copy, dma, bundles_of(copy, self.ends, dma, chip))
         self.accumulates = isinstance(copy, DmaMove) and copy.accumulate
-        self.is_code = copy.target.buffer is Buffer.CODE
-        within_dram = all(end.access.buffer is Buffer.DRAM for end in self.ends)
+        self.is_code = self.ends[1].is_code
+        within_dram = all(end.is_dram for end in self.ends)
         is_plain = len(self.ends) == 2 and not self.accumulates
         self.passes = 2 if within_dram and is_plain else 1
         self.shares = 1 if any(end.is_on_chip for end in self.ends) else 2
-        self.is_dram = any(end.access.buffer is Buffer.DRAM for end in self.ends)
+        self.is_dram = any(end.is_dram for end in self.ends)
         self.engines = engines_of(copy, dma) if dma.is_spread else frozenset()
         self._holdings: dict[tuple[Place, ...], Holding] = {}
 

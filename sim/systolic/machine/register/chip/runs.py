@@ -13,7 +13,9 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.places import Place, controller, place_of
 from systolic.hw.spec import Dma, MultiCoreChip
-from systolic.isa import Access, Buffer, DmaCopy, DmaMove, DmaTranspose
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.isa.instruction import DmaMove
+from systolic.isa.instruction.on_dma import CODE
 from systolic.machine.register.dma.descriptors import (
     Descriptor,
     RunStart,
@@ -21,19 +23,26 @@ from systolic.machine.register.dma.descriptors import (
     turned_descriptors,
 )
 
-ON_CHIP = (Buffer.STATE, Buffer.RESULT)
-
 
 class End(NamedTuple):
-    """Where a copy reads or writes: a core (None: DRAM alone), and the access there."""
+    """Where a copy reads or writes: a core (None: DRAM alone), and the access there.
+
+    is_code: it is the code of the core, a row of bytes without ports.
+    """
 
     core: int | None
     access: Access
+    is_code: bool = False
 
     @property
     def is_on_chip(self) -> bool:
         """Return whether it lies in a buffer of a core, with ports."""
-        return self.access.buffer in ON_CHIP
+        return self.access.buffer is not Buffer.DRAM
+
+    @property
+    def is_dram(self) -> bool:
+        """Return whether it lies behind controllers."""
+        return self.access.buffer is Buffer.DRAM and not self.is_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +69,14 @@ def ends_of(copy: DmaCopy, own: Place) -> tuple[End, ...]:
         named = [(copy.source_at, copy.source), (copy.target_at, copy.target)]
         if copy.duplicate is not None:
             named.append((copy.duplicate_at, copy.duplicate))
-    return tuple(End(_core(at, own), access) for at, access in named)
+    return tuple(_end(at, access, own) for at, access in named)
 
 
-def _core(at: str, own: Place) -> int | None:
-    place = place_of(at) if at else own
+def _end(at: str, access: Access, own: Place) -> End:
+    code = f".{CODE}"
+    place = place_of(at.removesuffix(code)) if at else own
     assert place is not None
-    return place.number if place.kind == "core" else None
+    return End(place.number if place.kind == "core" else None, access, at.endswith(code))
 
 
 def runs_of(copy: DmaCopy, ends: tuple[End, ...], chip: MultiCoreChip) -> Iterator[Run]:
@@ -95,7 +105,7 @@ def _cut(
         here = [RunStart(start.partition, start.byte + done) for start in starts]
         part = size - done
         for end, start in zip(ends, here, strict=True):
-            if end.access.buffer is Buffer.DRAM:
+            if end.is_dram:
                 part = min(part, chip.piece(start.byte).stop - start.byte)
         places = tuple(_endpoint(e, s, chip) for e, s in zip(ends, here, strict=True))
         yield Run(here[0], here[1], part, None, places, here[2] if len(here) > 2 else None)
@@ -105,7 +115,7 @@ def _cut(
 def _turned(run: Descriptor, ends: tuple[End, ...], chip: MultiCoreChip) -> Iterator[Run]:
     """Yield a run of a transpose in parts whose elements come from one controller each."""
     assert run.gathered is not None
-    from_dram, size = ends[0].access.buffer is Buffer.DRAM, ends[0].access.element_bytes
+    from_dram, size = ends[0].is_dram, ends[0].access.element_bytes
     partitions, starts = run.gathered
     owners = [chip.piece(int(byte)).controller if from_dram else 0 for byte in starts]
     breaks = (np.flatnonzero(np.diff(owners)) + 1).tolist()
@@ -119,7 +129,7 @@ def _turned(run: Descriptor, ends: tuple[End, ...], chip: MultiCoreChip) -> Iter
 
 def _endpoint(end: End, start: RunStart, chip: MultiCoreChip) -> Place:
     """Return where the way of a run begins or leads to."""
-    if end.access.buffer is Buffer.DRAM:
+    if end.is_dram:
         return controller(chip.piece(start.byte).controller)
     assert end.core is not None
     return Place("core", end.core)
@@ -148,7 +158,8 @@ def _spread(
     """Yield rounds: of each engine the next run, side by side with those that are like it."""
     queues: dict[int, deque[Run]] = {}
     for number, run in enumerate(runs_of(copy, ends, chip)):
-        queues.setdefault(_engine(run, copy, dma, number), deque()).append(run)
+        engine = engine_of(run, copy.source, copy.target, dma, number)
+        queues.setdefault(engine, deque()).append(run)
     while any(queues.values()):
         bundle: list[Run] = []
         for _, queue in sorted(queues.items()):
@@ -161,16 +172,10 @@ def _spread(
         yield tuple(bundle)
 
 
-def _engine(run: Run, copy: DmaCopy, dma: Dma, number: int) -> int:
-    if copy.target.buffer is Buffer.CODE:
-        return number % dma.engine_count
-    return engine_of(run, copy.source, copy.target, dma, number)
-
-
 def engines_of(copy: DmaCopy, dma: Dma) -> frozenset[int]:
     """Return the engines that serve a copy, where it is spread: by what it writes, else reads."""
     for access in (copy.target, copy.source):
-        if access.buffer in ON_CHIP:
+        if access.buffer is not Buffer.DRAM:
             return frozenset(dma.engine_of(access.partition + n) for n in range(access.partitions))
     return frozenset(range(dma.engine_count))
 
