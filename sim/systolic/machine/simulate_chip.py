@@ -64,7 +64,7 @@ def simulate_chip(
 
         trace = run_register_chip(joint, memory, recorder, progress=progress)
         return ChipOutcome(joint, trace, memory)
-    from systolic.machine.event.chip import run_event_chip
+    from systolic.machine.event.chip.machine import run_event_chip
 
     with collector_at_rest():
         trace = run_event_chip(joint, memory, recorder, values=values, progress=progress)

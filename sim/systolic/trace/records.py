@@ -88,6 +88,7 @@ class Trace:
     partition has a port of its own, the sum over all of them.
     transfers: what the DMA queues moved, and what DRAM's channels and banks made of it.
     fetches: in the order in which they began; none on a chip without fetch.
+    notifications: tick and processor of each interrupt to the host.
     """
 
     ticks: int
@@ -101,6 +102,7 @@ class Trace:
     grid: GridHistory
     transfers: Transfers
     fetches: tuple[FetchTimes, ...] = ()
+    notifications: tuple[tuple[int, str], ...] = ()
 
     def cycles(self, unit: str = "pe_array") -> int:
         """Return the length of the run in cycles of `unit`."""

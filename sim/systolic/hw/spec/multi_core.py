@@ -21,6 +21,7 @@ from systolic.hw.spec.interconnect import NO_WAY, Interconnect, Way
 from systolic.hw.spec.provenance import Provenance
 from systolic.hw.units import dma_queue
 
+PROCESSOR_CLOCK = "of processors:"
 MOST_CORES, MOST_MHZ = 64, 10**7
 """At most so many cores, and ticks of at most 10^13 per second."""
 PAGE_BYTES = 4096
@@ -66,7 +67,7 @@ class Processor(Spec):
     at: Node | None = Field(
         default=None, description="core at whose node it hangs (default: spread over the cores)"
     )
-    command_cycles: dict[CommandKind, Cycles] = Field(
+    command_cycles: dict[CommandKind, Count] = Field(
         default={}, description="cycles of a command, by its kind (default: 1 of each)"
     )
     start_cycles: Count = Field(default=1, description="from a start to the first cycle of a core")
@@ -201,6 +202,31 @@ class MultiCoreChip(Spec):
             if each.dma is not None
         ]
         return tuple(found)
+
+    @cached_property
+    def feeder_chips(self) -> dict[Place, Chip]:
+        """Return, by core and processor, the units that it has, as those of a chip of one core.
+
+        A processor has DMA queues only; what else stands there is that of the first core.
+        """
+        found = {core(number): chip for number, chip in enumerate(self.core_chips)}
+        for number, each in enumerate(self.processor_specs):
+            found[processor(number)] = self._of_processor(each)
+        return found
+
+    def _of_processor(self, spec: Processor) -> Chip:
+        first = self.core_chips[0]
+        dma = spec.dma or first.dma
+        name = f"{PROCESSOR_CLOCK} {dma.clock}"
+        clock = {**first.clock, name: self._mhz(dma.clock) if spec.dma else first.clock_mhz("dma")}
+        update = {
+            "clock": clock,
+            "dma": dma.model_copy(update={"clock": name}),
+            "semaphore_cycles": spec.semaphore_cycles,
+            "handoff_cycles": {},
+            "fetch": None,
+        }
+        return first.model_copy(update=update).on_chip(first.dram, self.ticks_mhz)
 
     @cached_property
     def queue_numbers(self) -> dict[str, int]:

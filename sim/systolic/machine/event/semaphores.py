@@ -70,6 +70,7 @@ class _Semaphore:
         self.sources: list[PostTicks] = []
         self.held: dict[PostTicks, Resumed] = {}
         self.changed = simpy.Event(env)
+        self.since = 0
 
     def tick_of(self, value: int) -> int | None:
         """Return the tick at which the count reaches `value`; None if not announced."""
@@ -91,9 +92,10 @@ class _Semaphore:
 
     def _pending(self) -> Sequence[int]:
         """Return the ticks, ascending, of what is announced and not final."""
-        if len(self.sources) == 1:
+        if len(self.sources) == 1 and not self.since:
             return self.sources[0]()
-        return sorted(t for source in self.sources for t in source())
+        since = self.since
+        return sorted([t for source in self.sources for t in source() if t >= since])
 
 
 class Semaphores:
@@ -121,7 +123,14 @@ class Semaphores:
         state.sources.remove(source)
         state.held.pop(source, None)
         for tick in ticks:
-            insort(state.final, tick)
+            if tick >= state.since:
+                insort(state.final, tick)
+
+    def reset(self, semaphore: int, tick: int) -> None:
+        """Set a semaphore to 0 at a tick: posts visible before it count no more."""
+        state = self._semaphores[semaphore]
+        state.since = tick
+        state.final = [each for each in state.final if each >= tick]
 
     def tick_of(self, wait: Wait) -> int | None:
         """Return the tick from which the wait is satisfied, as now known; None if unknown."""
@@ -152,7 +161,7 @@ class Semaphores:
     def count(self, semaphore: int, tick: int) -> int:
         """Return the posts visible at `tick`."""
         state = self._semaphores[semaphore]
-        pending = [t for source in state.sources for t in source() if t <= tick]
+        pending = [t for source in state.sources for t in source() if state.since <= t <= tick]
         return bisect_right(state.final, tick) + len(pending)
 
     def _wake(self, semaphore: int) -> None:

@@ -11,7 +11,7 @@ import math
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -283,7 +283,15 @@ class BestRate(NamedTuple):
         return best if self.working == ALWAYS else resting_pace(best.amount(0), self.working)
 
 
-CopyRate = SharedRate | BestRate
+class CopyRate(Protocol):
+    """What a copy moves at: its paces by how many DMA engines serve it."""
+
+    @property
+    def phases(self) -> int:
+        """Return after how many cycles every pace at this rate repeats."""
+
+    def pace(self, engines: int) -> BytePace:
+        """Return the pace of what so many engines move side by side."""
 
 
 @lru_cache(maxsize=4096)

@@ -47,8 +47,7 @@ class PEArrayUnit(Unit):
         self._tiles: dict[ArrayTile, LastOnTile] = {}
         self._multiply_start = 0
         self._warm_up = WarmUp(spec.warm_up_cycles)
-        rank = context.chip.port_priority.index
-        self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
+        self._ranks = {"moving": context.rank("moving"), "weights": context.rank("weights")}
 
     def _plans_for(self, chip: Chip) -> ArrayPlans:
         """Return what its loads and multiplies ask of the ports."""
@@ -187,7 +186,8 @@ class PEArrayUnit(Unit):
             StreamedMultiply(multiply, stream, plan.timeline.slots, over)
         )
         values = self._multiply_values(multiply) if self.context.values else None
-        hold = Hold(stream, plan.needs, plan.behind, plan.width, silent=plan.silent)
+        needs = self.context.needs(plan.needs)
+        hold = Hold(stream, needs, plan.behind, plan.width, silent=plan.silent)
         self.context.arbiter.add(stream, hold=hold)
 
         sources = self.announce(
@@ -306,4 +306,4 @@ class PEArrayUnit(Unit):
 
     def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
         asker = Asker(self.name, client, index, (self._ranks[client], index), self.period)
-        return Stream(self.env, asker, timeline, spacing)
+        return Stream(self.env, asker, self.context.timeline(timeline), spacing)
