@@ -95,6 +95,7 @@ class InstructionFetch(Supply):
     """The path, and the buffers of all queues that have instructions, in unit order.
 
     queues: the instructions of each, by its name. place: stands before that name in records.
+    before: what comes before the first instruction of the program in their numbers.
     """
 
     name = "fetch"
@@ -109,9 +110,10 @@ class InstructionFetch(Supply):
         recorder: Recorder,
         queues: dict[str, list[int]],
         place: str = "",
+        before: int = 0,
     ) -> None:
         self._env, self._spec, self._program = env, spec, program
-        self._recorder, self._place = recorder, place
+        self._recorder, self._place, self._before = recorder, place, before
         self._period = chip.fetch_period
         self._buffers = {
             name: FetchBuffer(env, queues[name], spec.buffer_instructions)
@@ -171,7 +173,7 @@ class InstructionFetch(Supply):
     def _fetch(self, buffer: FetchBuffer) -> int:
         """Begin a fetch; return the ticks for which it holds the path."""
         now, index = self._env.tick, buffer.next_instruction
-        instruction = self._program.instructions[index]
+        instruction = self._program.instructions[index - self._before]
         held = -(-instruction_bytes(instruction) // self._spec.bytes_per_cycle) * self._period
         arrival = now + held + self._spec.latency_cycles * self._period
         buffer.fetch(arrival)

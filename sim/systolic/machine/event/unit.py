@@ -15,7 +15,7 @@ from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.beats import Beats, covered_ticks, stretch
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline
-from systolic.machine.event.ports.stream import Lost, Stream
+from systolic.machine.event.ports.stream import Asker, Lost, Stream
 from systolic.machine.event.semaphores import PostTicks, Resumed, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.memory import Memory
@@ -191,7 +191,8 @@ class Unit(ABC):
         self.queue = tuple(queue)
         self.place = 0
         # A core of several may start later; what comes before is idle.
-        self.head_since = self._fetched = self._decoded = context.env.tick
+        self.head_since = self.align(context.env.tick)
+        self._fetched = self._decoded = self.head_since
         self._awaits_bytes = f"waiting for {context.fetch.name if context.fetch else 'fetch'}"
         self._wait_ticks: list[int | None] = []
         """From when each wait of the head is satisfied, as known when it was asked last."""
@@ -301,6 +302,14 @@ class Unit(ABC):
         for event in events:
             event.callbacks.append(ring)
         return bell
+
+    def stream(self, asker: Asker, timeline: Timeline, spacing: int = 1) -> Stream:
+        """Return a stream of an instruction, whose timeline is of the core's own ports."""
+        context = self.context
+        found = Stream(self.env, asker, context.timeline(timeline), spacing)
+        if context.shared is not None and context.shared.ends_matter:
+            found.is_awaited = True
+        return found
 
     def add_later(self, stream: Stream, cycles: int) -> None:
         """Let a stream ask for its first slot in that many cycles."""

@@ -30,6 +30,16 @@ class ChipArbiter(Arbiter):
         """Return whether each partition has a port of its own here."""
         return port.is_of_partitions and self._splits[core_of(port.bank)]
 
+    def may_meet(self, one: Stream, other: Stream) -> bool:
+        """Return whether no partitions keep two streams apart that share a port."""
+        if not self._mixes or (one.unit, one.client) == (other.unit, other.client):
+            return super().may_meet(one, other)
+        return any(
+            a.meets(b) or (a.port == b.port and not self.has_partitions(a.port))
+            for a in one.reach()
+            for b in other.reach()
+        )
+
     def is_split_for(self, streams: Sequence[Stream]) -> bool:
         """Return whether all ports that streams may need are of that scope."""
         if not self._mixes:

@@ -148,7 +148,8 @@ class ChipDmaUnit(DmaUnit):
         values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
         sources: Any,
     ) -> None:
-        first, done = streams[0].span()[0], streams[-1].span()[1]
+        first, done = streams[0].first_byte, streams[-1].end_tick()
+        assert first is not None, "each piece moves something"
         recorder = self.context.recorder
         recorder.transfers.add([run for stream in streams for run in stream.runs_by_size()])
         for stream in streams:

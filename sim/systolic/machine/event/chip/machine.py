@@ -34,7 +34,7 @@ from systolic.machine.event.pe_array.row_order import form_for, in_numpy
 from systolic.machine.event.pe_array.unit import PEArrayUnit
 from systolic.machine.event.ports.beats import Beats
 from systolic.machine.event.ports.ports import Port, Timeline
-from systolic.machine.event.ticks import TickEnvironment
+from systolic.machine.event.ticks import SETTLED, TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.progress import Progress
 from systolic.trace.recorder import Recorder
@@ -132,6 +132,7 @@ class _Island:
         self._code_awaited: Counter[str] = Counter()
         self._code_there: dict[str, int] = {}
         self._news: list[simpy.Event] = []
+        self._asking: dict[tuple[str, int], list[int]] = {}
         self._shuffle: random.Random | None = None
 
     def run(self, shuffle: random.Random | None) -> int:
@@ -212,10 +213,11 @@ class _Island:
                 self._env,
                 chip,
                 chip.fetch,
-                self._joint.program,
+                launch.program,
                 self._recorder,
                 dict(queues),
                 f"{launch.at}.",
+                launch.first_instruction,
             )
             self._env.process(fetch.process())
         context = self._context(number, fetch)
@@ -303,19 +305,35 @@ class _Island:
 
     # -- starts -----------------------------------------------------------------------------------
 
-    def may_start(self, at: str) -> tuple[int | None, simpy.Event | None, str]:
-        """Return from when a core may be started, as `Starter.may_start` does."""
+    def awaited(self, at: str) -> str:
+        """Return what keeps a core from being started, whose end is not known; "" if nothing."""
         number = self._running.get(at)
-        event = simpy.Event(self._env)
         if number is not None and self._left[number] > 0:
-            self._news.append(event)
-            return None, event, at
-        if self._code_awaited[at]:
-            self._news.append(event)
-            return None, event, f"{at}.code"
-        stopped = 0 if number is None else self._ends[number]
-        there = self._code_there.get(at, 0)
-        return max(stopped, there), None, at if stopped >= there else f"{at}.code"
+            return at
+        return f"{at}.code" if self._code_awaited[at] else ""
+
+    def news(self, at: str) -> simpy.Event | None:
+        """Return an event before which a core cannot be started; None if that is not known."""
+        if not self.awaited(at):
+            return None
+        event = simpy.Event(self._env)
+        self._news.append(event)
+        return event
+
+    def stopped(self, at: str) -> tuple[int, int]:
+        """Return the ticks from which a core has stopped, and from which it has its code."""
+        number = self._running.get(at)
+        return 0 if number is None else self._ends[number], self._code_there.get(at, 0)
+
+    def ask(self, at: str, processor: int) -> simpy.Event:
+        """Ask to start a core in the present tick; the lowest of the processors has it."""
+        asking = self._asking.setdefault((at, self._env.tick), [])
+        asking.append(processor)
+        return self._env.at_end_of_tick(SETTLED)
+
+    def has_won(self, at: str, processor: int) -> bool:
+        """Return whether a core is a processor's to start, of those that asked in this tick."""
+        return min(self._asking[at, self._env.tick]) == processor
 
     def start(self, number: int, command: int, tick: int) -> None:
         """Start the program of a processor's command at a tick."""
@@ -348,13 +366,10 @@ class _Island:
         index = unit.queue[unit.place]
         instruction = program.instructions[index]
         launch = self._joint.launches[self._joint.launch_of[index]]
-        is_command = isinstance(instruction, Command)
-        what = instruction.word if is_command else type(instruction).__name__
-        head = (
-            f"{unit.name} waits since cycle {unit.cycle(unit.head_since)} with "
-            f"{'command' if is_command else 'instruction'} {index - launch.first_instruction} "
-            f"({what})"
-        )
+        what = f"instruction {index - launch.first_instruction} ({type(instruction).__name__})"
+        if isinstance(instruction, Command):
+            what = f"command {index - launch.first_instruction} ({instruction.word})"
+        head = f"{unit.name} waits since cycle {unit.cycle(unit.head_since)} with {what}"
         for wait in instruction.waits:
             if self.semaphores.tick_of(wait) is None:
                 number = wait.semaphore - launch.first_semaphore
@@ -364,7 +379,7 @@ class _Island:
                     f"reach {wait.value}; it stands at {count}"
                 )
         if isinstance(instruction, Command) and instruction.word == "start":
-            return f"{head} for {self.may_start(instruction.at)[2]}"
+            return f"{head} for {self.awaited(instruction.at)}"
         return f"{head} for {launch.at}"
 
 
@@ -374,9 +389,21 @@ class _Starter:
     def __init__(self, island: _Island, number: int) -> None:
         self._island, self._number = island, number
 
-    def may_start(self, command: Command) -> tuple[int | None, simpy.Event | None, str]:
-        """Return from when a core may be started, what comes before that is known, and its name."""
-        return self._island.may_start(command.at)
+    def news(self, command: Command) -> simpy.Event | None:
+        """Return an event before which the core cannot be started; None if that is not known."""
+        return self._island.news(command.at)
+
+    def stopped(self, command: Command) -> tuple[int, int]:
+        """Return the ticks from which the core has stopped, and from which it has its code."""
+        return self._island.stopped(command.at)
+
+    def ask(self, command: Command) -> simpy.Event:
+        """Ask to start a core in the present tick; return an event at which that is decided."""
+        return self._island.ask(command.at, self._number)
+
+    def has_won(self, command: Command) -> bool:
+        """Return whether the core is this processor's to start."""
+        return self._island.has_won(command.at, self._number)
 
     def start(self, by: int, tick: int) -> None:
         """Start the program of a command (by its number) at a tick."""

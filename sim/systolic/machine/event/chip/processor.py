@@ -51,8 +51,17 @@ class CopySupply(Supply):
 class Starter(Protocol):
     """Starts cores."""
 
-    def may_start(self, command: Command) -> tuple[int | None, simpy.Event | None, str]:
-        """Return from when a core may be started, what comes before that is known, and its name."""
+    def news(self, command: Command) -> simpy.Event | None:
+        """Return an event before which the core cannot be started; None if that is not known."""
+
+    def stopped(self, command: Command) -> tuple[int, int]:
+        """Return the ticks from which the core has stopped, and from which it has its code."""
+
+    def ask(self, command: Command) -> simpy.Event:
+        """Ask to start a core in the present tick; return an event at which that is decided."""
+
+    def has_won(self, command: Command) -> bool:
+        """Return whether the core is this processor's to start."""
 
     def start(self, by: int, tick: int) -> None:
         """Start the program of a command (by its number) at a tick."""
@@ -142,24 +151,25 @@ class ProcessorUnit(Unit):
     def _await_core(self, command: Command) -> Process:
         """Wait until the core of a start has stopped, and its code has come."""
         while True:
-            tick, news, name = self._starter.may_start(command)
-            if tick is None:
-                assert news is not None
+            if (news := self._starter.news(command)) is not None:
                 yield news
-                self._claim_until(name)
                 continue
-            ready = self.align(max(tick, self.env.tick))
+            stopped, there = self._starter.stopped(command)
+            ready = self.align(max(stopped, there, self.env.tick))
             if ready > self.env.tick:
                 yield simpy.Timeout(self.env, ready - self.env.tick)
-            self._claim_until(name)
-            return
+                continue
+            yield self._starter.ask(command)
+            if self._starter.has_won(command):
+                break
+        self._claim_until(command.at, min(self.align(stopped), self.env.tick))
+        self._claim_until(f"{command.at}.code", self.env.tick)
 
-    def _claim_until(self, name: str) -> None:
-        """Say that it has waited for what has that name until now."""
-        now = self.align(self.env.tick)
-        if now > self.head_since:
-            self.claim(f"waiting for {name}", self.head_since, now)
-            self.head_since = now
+    def _claim_until(self, name: str, tick: int) -> None:
+        """Say that it has waited until a tick for what has that name."""
+        if tick > self.head_since:
+            self.claim(f"waiting for {name}", self.head_since, tick)
+            self.head_since = tick
 
     def _spend(self, kind: CommandKind) -> Process:
         """Let the cycles of a command pass."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -20,11 +20,16 @@ from systolic.isa.legality.chip_program import copy_ends
 from systolic.machine.event.chip.ports import base_of, core_of
 from systolic.machine.event.chip.rates import Beats, BestWay, WayRate, beats_of
 from systolic.machine.event.dma.costs import working_cycles
-from systolic.machine.event.dma.descriptors import BundleGroup, descriptor_groups, spread_order
+from systolic.machine.event.dma.descriptors import (
+    BundleGroup,
+    descriptor_groups,
+    group_needs,
+    spread_order,
+)
 from systolic.machine.event.dma.ends import READ, READ_AND_WRITE, WRITE, End, Ends, end_of
 from systolic.machine.event.dma.pace import HeldShares
 from systolic.machine.event.dma.plan import CopyPlan
-from systolic.machine.event.ports.ports import Need
+from systolic.machine.event.ports.ports import Need, Needs
 from systolic.machine.event.ports.stream import Holding, ShareOfBytes
 
 ENGINE = ".dma engine "
@@ -82,23 +87,49 @@ class PiecePlan(CopyPlan):
         groups: list[BundleGroup],
         holdings: tuple[Holding, ...],
     ) -> None:
+        self.knows_course = all(_are_ports_apart(ends, group) for group in groups)
+        if not self.knows_course:  # then each bundle has ports of its own, and no course
+            groups = [single for group in groups for single in _singles(group)]
         self._set(copy, ends, dma, groups, times=1, order=None)
         self.holdings = holdings
-        # A course has each port once at a time: not if two ends read, or write, through one.
-        self.knows_course = self._are_ports_apart()
         self.has_course = self.has_course and self.knows_course
+
+    def once(self, needs: Needs) -> Needs:
+        """Return needs of a cycle, each port of a partition once."""
+        if self.knows_course:
+            return needs
+        return _apart([n if self.has_own_port(n) else Need(n.port, 0, 1) for n in needs])
 
     def has_own_port(self, need: Need) -> bool:
         """Return whether each partition has a port of its own where this one is needed."""
         core = core_of(need.port.bank)
         return any(end.is_split for end in self.ends if core_of(end.base) == core)
 
-    def _are_ports_apart(self) -> bool:
-        for place in range(len(self.groups)):
-            ports = self.ports(place).number.tolist()
-            if len(set(ports)) < len(ports):
-                return False
-        return True
+
+def _are_ports_apart(ends: Ends, group: BundleGroup) -> bool:
+    """Return whether no two ends read, or write, through one port."""
+    ports = [need.port for _, need in group_needs(ends, group)]
+    return len(set(ports)) == len(ports)
+
+
+def _singles(group: BundleGroup) -> list[BundleGroup]:
+    """Return the bundles of a group, each as a group of its own."""
+    return [
+        replace(group, count=1, partitions=group.partitions[:, n : n + 1])
+        for n in range(group.count)
+    ]
+
+
+def _apart(needs: list[Need]) -> Needs:
+    """Return needs without partitions that an earlier one has of the same port."""
+    found = list[Need]()
+    for need in sorted(needs):
+        last = found[-1] if found else None
+        if last is not None and last.port == need.port and need.first < last.stop:
+            found[-1] = Need(last.port, last.first, max(last.stop, need.stop))
+        else:
+            found.append(need)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

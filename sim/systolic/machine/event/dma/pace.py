@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Hashable
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple, Protocol
@@ -283,7 +284,7 @@ class BestRate(NamedTuple):
         return best if self.working == ALWAYS else resting_pace(best.amount(0), self.working)
 
 
-class CopyRate(Protocol):
+class CopyRate(Hashable, Protocol):
     """What a copy moves at: its paces by how many DMA engines serve it."""
 
     @property

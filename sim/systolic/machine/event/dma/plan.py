@@ -161,6 +161,10 @@ class CopyPlan:
         bundles = sum(group.count for group in self.groups)
         self.has_course = bundles <= MOST_KEPT and all(group.one_bank for group in self.groups)
 
+    def once(self, needs: Needs) -> Needs:
+        """Return needs of a cycle, each port once."""
+        return needs
+
     def has_own_port(self, need: Need) -> bool:
         """Return whether each partition has a port of its own where this one is needed."""
         return self.is_split

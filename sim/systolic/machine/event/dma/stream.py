@@ -528,7 +528,7 @@ class DmaStream(Stream):
                 self._busy += pace.busy(cycle, spent)
             else:
                 needs = self._ports_in(moving)
-                for need in needs:
+                for need in self._plan.once(needs):
                     self._count(need, pace, cycle, spent)
         if group.one_bank and pace.amount(cycle + spent - 1):
             self._last_bundle = self._group, self._index
@@ -621,7 +621,8 @@ class DmaStream(Stream):
 
     def _count_busy(self) -> None:
         """Count the cycles in which bytes of a group moved, whose bundles lie in one bank each."""
-        for need in self._plan.needs(self._group, 0):  # those of others are of other partitions
+        # Those of other bundles are of other partitions.
+        for need in self._plan.once(self._plan.needs(self._group, 0)):
             if need.port.buffer != Buffer.RESULT:
                 self._add(need, self._busy)
         self._busy = 0

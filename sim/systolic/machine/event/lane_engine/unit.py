@@ -170,8 +170,8 @@ class EngineUnit(Unit):
         return plan
 
     def _stream(self, index: int, plan: LanePlan) -> Stream:
-        asker = Asker(self.name, self.name, index, (self._rank, index), self.period)
-        return Stream(self.env, asker, self.context.timeline(plan.timeline))
+        asker = Asker(self.name, self.local, index, (self._rank, index), self.period)
+        return self.stream(asker, plan.timeline)
 
     def _compute(self, index: int, instruction: OnEngine) -> tuple[_Moved, ...]:
         """Do the arithmetic and store it; return what was moved, in the order of the plan."""

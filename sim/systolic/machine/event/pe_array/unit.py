@@ -306,4 +306,4 @@ class PEArrayUnit(Unit):
 
     def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
         asker = Asker(self.name, client, index, (self._ranks[client], index), self.period)
-        return Stream(self.env, asker, self.context.timeline(timeline), spacing)
+        return self.stream(asker, timeline, spacing)

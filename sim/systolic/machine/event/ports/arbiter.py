@@ -61,6 +61,10 @@ class Arbiter:
         """Return whether each partition has a port of its own here."""
         return self._is_split and port.is_of_partitions
 
+    def may_meet(self, one: Stream, other: Stream) -> bool:
+        """Return whether no partitions keep two streams apart that share a port."""
+        return may_meet(one, other, is_split=self._is_split)
+
     def is_split_for(self, streams: Sequence[Stream]) -> bool:
         """Return whether state buffers of all these streams have ports of partitions."""
         return self._is_split
@@ -273,11 +277,8 @@ class Arbiter:
         """Return whether what happens to one of two streams may depend on the other."""
         if one.mask_of_sums & other.mask or other.mask_of_sums & one.mask:
             return True  # sums come when the multiply was granted its vectors
-        if one.mask & other.mask:
-            streams = (one, other)
-            is_split = not self.is_whole_for(streams)
-            if may_meet(one, other, is_split=is_split):
-                return True
+        if one.mask & other.mask and self.may_meet(one, other):
+            return True
         return one.settles_ports and other.settles_ports
 
     def _is_held(self, mask: int) -> bool:
