@@ -84,7 +84,7 @@ def _fed_dma(rng: Random, clocks: bool) -> dict[str, Any] | None:
 def _processor(rng: Random, dma: dict[str, Any] | None, many: int) -> dict[str, Any]:
     kinds = ("copy", "wait", "post", "start", "ring", "notify", "stop")
     made: dict[str, Any] = {
-        "command_cycles": {kind: rng.choice([0, 1, 1, 4]) for kind in kinds if rng.random() < 0.6},
+        "command_cycles": {kind: rng.choice([1, 1, 2, 4]) for kind in kinds if rng.random() < 0.6},
         "start_cycles": rng.choice([1, 1, 5]),
         "semaphore_cycles": rng.choice([1, 2]),
         "clock": rng.choice(["chip", "wires"]),

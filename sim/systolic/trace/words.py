@@ -78,10 +78,11 @@ class WordTable:
     def join(cls, chunks: list[npt.NDArray[np.void]], units: tuple[str, ...]) -> WordTable:
         """Return the table of all chunks, sorted by tick, kind, unit, partition, address.
 
-        What an instruction reads of one place in one tick as several types is sorted by type.
+        What an instruction reads of one place in one tick as several types is sorted by type, and
+        what it writes to one address of two cores by its bits.
         """
         rows = np.concatenate(chunks) if chunks else np.empty(0, ROW)
-        keys = "type", "instruction", "address", "partition", "unit", "kind", "tick"
+        keys = "bits", "type", "instruction", "address", "partition", "unit", "kind", "tick"
         order = np.lexsort([rows[key] for key in keys])
         return cls(rows[order], units)
 

@@ -451,17 +451,18 @@ class MultiCoreChip(Spec):
                 f"{queues} DMA queues that may hold a share of a pool: each needs a byte in every "
                 "cycle"
             )
+        for number, dram in enumerate(self.controller_drams):
+            if dram.organisation is not None:
+                raise ValueError(
+                    f"controllers: controller{number} has dram.organisation, whose bursts are timed "
+                    "on chips of one core alone, without [[cores]]: leave the table out"
+                )
         if wires is None and len(self.controller_drams) == 1:
             return
         for number, dram in enumerate(self.controller_drams):
-            if dram.organisation is None and dram.bytes_per_cycle < 2 * queues:
+            if dram.bytes_per_cycle < 2 * queues:
                 raise ValueError(
                     f"controllers: controller{number} has dram.bytes_per_cycle = "
                     f"{dram.bytes_per_cycle}, less than the {2 * queues} shares that {queues} DMA "
                     "queues may hold: each needs a byte in every cycle"
-                )
-            if dram.organisation is not None and (wires is not None):
-                raise ValueError(
-                    f"controllers: controller{number} has dram.organisation, whose bursts are not "
-                    "timed behind an interconnect: leave one of the two out"
                 )

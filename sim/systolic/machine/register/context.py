@@ -8,7 +8,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine.memory import Memory
 from systolic.machine.register.dram.channels import DramChannels
-from systolic.machine.register.fetch import Fetcher
+from systolic.machine.register.fetch import Fetcher, Supply
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.semaphores import Semaphores
@@ -42,7 +42,7 @@ class Context:
     dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
     dma_engines: dict[int, frozenset[int]] = field(default_factory=dict)
     dram: DramChannels | None = None
-    fetch: Fetcher | None = None
+    fetch: Supply | None = None
 
     @classmethod
     def of(

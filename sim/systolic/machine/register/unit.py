@@ -16,7 +16,6 @@ from systolic.trace.recorder import Recorder
 from systolic.trace.records import InstructionTimes, Stall
 
 ISSUE = "waiting for issue"
-FETCH = "waiting for fetch"
 NEVER = 1 << 62
 
 
@@ -103,6 +102,7 @@ class Unit:
         self._ports = context.ports
         self._fetch = context.fetch
         self._was_fetched = False
+        self._awaits_supply = False
         self._wait_label = ""
         self._seen = -1
         self._next_head(self.now)
@@ -153,7 +153,7 @@ class Unit:
 
     def _may_sleep(self) -> bool:
         """Return whether nothing is in flight and only a semaphore can change that."""
-        return self._is_resting() and self._wait_label is not FETCH
+        return self._is_resting() and not self._awaits_supply
 
     def _sleep(self) -> None:
         wait = self.first_unsatisfied()
@@ -175,7 +175,8 @@ class Unit:
         if self._seen != self._semaphores.version or self._was_fetched != fetched:
             self._seen, self._was_fetched = self._semaphores.version, fetched
             wait = self.first_unsatisfied()
-            label = ISSUE if fetched else FETCH
+            label = ISSUE if fetch is None or fetched else fetch.label
+            self._awaits_supply = wait is None and not fetched
             if wait is not None:
                 label = f"waiting for {self.context.posters[wait.semaphore]}"
             if label != self._wait_label:

@@ -18,14 +18,16 @@ from systolic.errors import SimulationError
 from systolic.hw.places import Place, core, joined
 from systolic.hw.spec import MultiCoreChip
 from systolic.hw.units import dma_queue
+from systolic.isa import Program
+from systolic.isa.instruction import Command
 from systolic.isa.joint import JointProgram
 from systolic.isa.launches import Launch
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.chip_memory import ChipMemory
-from systolic.machine.register.chip.processor import ManagementProcessor
+from systolic.machine.register.chip.processor import FedSupply, ManagementProcessor
 from systolic.machine.register.chip.queue import ChipQueue, Surroundings
 from systolic.machine.register.chip.recorder import PlacedRecorder
-from systolic.machine.register.chip.semaphores import ChipSemaphores, PlacedSemaphores
+from systolic.machine.register.chip.semaphores import NOT_YET, ChipSemaphores, PlacedSemaphores
 from systolic.machine.register.chip.shares import Shares
 from systolic.machine.register.context import Context
 from systolic.machine.register.fetch import Fetcher
@@ -78,10 +80,10 @@ class CoreLaunch:
         local = _context(launch, start, machine, names_winners=False)
         full = _context(launch, start, machine, names_winners=True)
         self.launch, self.start, self.contexts = launch, start, (local, full)
+        self.fetch: Fetcher | None = None
         if chip.fetch is not None:
-            fetcher = Fetcher(chip, chip.fetch, launch.program, local.recorder)
-            local.fetch = full.fetch = fetcher
-        self.fetch = local.fetch
+            self.fetch = Fetcher(chip, chip.fetch, launch.program, local.recorder)
+            local.fetch = full.fetch = self.fetch
         self.array = ArrayUnit(local, None)
         engines = [LaneEngine(local, name) for name in chip.lane_engines]
         self.queues = [
@@ -134,7 +136,7 @@ class ChipMachine:
     ) -> None:
         chip = joint.chip
         self.joint, self.recorder, self._progress = joint, recorder, progress
-        self.semaphores = ChipSemaphores(joint)
+        self.semaphores = ChipSemaphores(joint, recorder)
         self.around = Surroundings(
             chip,
             tuple(Ports(each) for each in chip.core_chips),
@@ -154,7 +156,7 @@ class ChipMachine:
             elif launch.by is None:
                 self._starting.append((0, launch))
                 self.semaphores.started[number] = 0
-        self._tick = 0
+        self._tick = self._quiet_since = 0
         self._periods = sorted({*chip.queue_periods.values(), *_fetch_periods(chip)})
 
     def run(self) -> int:
@@ -172,6 +174,7 @@ class ChipMachine:
             tick = self._next(tick)
         for context in self._fed:
             assert isinstance(context.recorder, PlacedRecorder)
+        self.semaphores.advance(NOT_YET - 1)
         for queue in self._fed_queues:
             queue.land()
         for context in self._fed:
@@ -203,6 +206,7 @@ class ChipMachine:
         chip, place = self.joint.chip, launch.section.place
         spec = chip.processor_specs[place.number]
         context = _context(launch, 0, self, names_winners=True)
+        context.fetch = supply = FedSupply(place)
         queues: dict[str, ChipQueue] = {}
         if spec.dma is not None:
             period = chip.period_of(spec.dma.clock)
@@ -223,7 +227,15 @@ class ChipMachine:
 
         self._processors.append(
             ManagementProcessor(
-                self.joint, launch, spec, queues, self.semaphores, self.recorder, self, is_done
+                self.joint,
+                launch,
+                spec,
+                queues,
+                supply,
+                self.semaphores,
+                self.recorder,
+                self,
+                is_done,
             )
         )
 
@@ -288,20 +300,26 @@ class ChipMachine:
             self._progress(done, len(self.joint.program.instructions))
 
     def _refuse_deadlock(self, tick: int) -> None:
-        """Raise SimulationError if nothing that is left could ever go on."""
-        units = [unit for each in self._running for unit in each.units] + self._fed_queues
-        if not all(unit.asleep for unit in units) or self.semaphores.pending or self._starting:
-            return
-        if any(each.fetch is not None and each.fetch.is_at_work for each in self._running):
-            return
-        if any(each.has_stopped(each.end) for each in self._running):
-            return
-        if not all(each.is_over or each.is_blocked for each in self._processors):
+        """Raise SimulationError if nothing has been able to go on for two cycles of every clock."""
+        if self._goes_on():
+            self._quiet_since = tick
+        if tick - self._quiet_since <= 2 * self._periods[-1]:
             return
         lines = [line for each in self._running for line in self._stuck(each)]
         lines += [each.what_for() for each in self._processors if not each.is_over]
         raise SimulationError(
             f"{self.joint.program.name}: deadlock at tick {tick}: " + "; ".join(lines)
+        )
+
+    def _goes_on(self) -> bool:
+        """Return whether something has happened, or will without anything else."""
+        units = [unit for each in self._running for unit in each.units] + self._fed_queues
+        return (
+            not all(unit.asleep for unit in units)
+            or bool(self.semaphores.pending or self._starting)
+            or any(e.fetch is not None and e.fetch.is_at_work for e in self._running)
+            or any(each.has_stopped(each.end) for each in self._running)
+            or not all(each.is_over or each.is_blocked for each in self._processors)
         )
 
     def _stuck(self, each: CoreLaunch) -> list[str]:
@@ -328,6 +346,17 @@ def _fetch_periods(chip: MultiCoreChip) -> set[int]:
     return {each.fetch_period for each in chip.core_chips if each.fetch is not None}
 
 
+def _before_stop(program: Program) -> dict[str, list[int]]:
+    """Return the queues of a processor's program without what stands behind a `stop`."""
+    stops = [
+        index
+        for index, each in enumerate(program.instructions)
+        if isinstance(each, Command) and each.word == "stop"
+    ]
+    stop = min(stops, default=len(program.instructions))
+    return {name: [i for i in of if i < stop] for name, of in program.queues().items()}
+
+
 def _context(launch: Launch, start: int, machine: ChipMachine, *, names_winners: bool) -> Context:
     """Return the surroundings of the units of a launch. Instructions are numbered from 0 in it."""
     joint, place = machine.joint, launch.section.place
@@ -338,7 +367,7 @@ def _context(launch: Launch, start: int, machine: ChipMachine, *, names_winners:
     recorder = PlacedRecorder(machine.recorder, place, first, names_winners=names_winners)
     if place.kind == "processor":
         cycles, handoff = joint.chip.processor_specs[place.number].semaphore_cycles, {}
-        queues: dict[str, list[int]] = {}
+        queues = _before_stop(program)
     else:
         cycles, handoff, queues = chip.semaphore_cycles, chip.handoff_cycles, program.queues()
     number = place.number if place.kind == "core" else 0
@@ -347,7 +376,7 @@ def _context(launch: Launch, start: int, machine: ChipMachine, *, names_winners:
         program=program,
         recorder=recorder,
         ports=machine.around.ports[number],
-        semaphores=PlacedSemaphores(machine.semaphores, place, cycles, handoff, recorder),
+        semaphores=PlacedSemaphores(machine.semaphores, place, cycles, handoff),
         planes=machine.around.planes[number],
         posters=joint.posters,
         queues=queues,

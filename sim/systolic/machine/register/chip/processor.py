@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,6 +30,26 @@ class Cores(Protocol):
         """Start the program of a command at a tick."""
 
 
+class FedSupply:
+    """How many copies a processor has put into each of its queues that have not yet started."""
+
+    def __init__(self, place: Place) -> None:
+        self.label = f"waiting for {place}"
+        self._there: Counter[str] = Counter()
+
+    def has_head(self, queue: str) -> bool:
+        """Return whether the head of a queue has been put there."""
+        return self._there[queue] > 0
+
+    def start_head(self, queue: str) -> None:
+        """Note that the head of a queue starts in this cycle."""
+        self._there[queue] -= 1
+
+    def put(self, queue: str) -> None:
+        """Put the next copy into a queue."""
+        self._there[queue] += 1
+
+
 @dataclass
 class _UnderWay:
     """A command that has begun, the tick at which it is done, and what is to be done then."""
@@ -54,6 +75,7 @@ class ManagementProcessor:
         launch: Launch,
         spec: Processor,
         queues: dict[str, ChipQueue],
+        supply: FedSupply,
         semaphores: ChipSemaphores,
         recorder: Recorder,
         cores: Cores,
@@ -63,6 +85,7 @@ class ManagementProcessor:
         self.period = joint.chip.period_of(spec.clock)
         self._joint, self._launch, self._spec = joint, launch, spec
         self._queues, self._semaphores, self._recorder = queues, semaphores, recorder
+        self._supply = supply
         self._cores, self._is_done = cores, is_done
         first, count = launch.first_instruction, len(launch.program.instructions)
         self._rest = list(range(first, first + count))
@@ -127,9 +150,8 @@ class ManagementProcessor:
             assert core is not None
             if blocker := self._cores.blocked_by(core, tick):
                 return f"waiting for {blocker}"
-            for copy in self._code.get(instruction.at, ()):
-                if not self._is_done(copy):
-                    return f"waiting for {self._joint.units[copy]}"
+            if not all(self._is_done(copy) for copy in self._code.get(instruction.at, ())):
+                return f"waiting for {instruction.at}.{CODE}"
         return ""
 
     def _begin(self, index: int, tick: int) -> None:
@@ -146,10 +168,11 @@ class ManagementProcessor:
             for wait in instruction.waits:
                 self._recorder.wait(tick, name, wait.semaphore, wait.value)
             self._recorder.times.append(InstructionTimes(index, name, tick, tick, last, last))
+            delay = self._spec.semaphore_cycles * self.period
             for post in instruction.posts:
-                self._recorder.post(last, name, post.semaphore)
-                delay = self._spec.semaphore_cycles * self.period
-                self._semaphores.send(last, delay, self.place, post.semaphore)
+                self._semaphores.send(name, last, delay, self.place, post.semaphore)
+            if instruction.word == "notify":
+                self._recorder.notifications.append((last, name))
             self._current = _UnderWay(done, _nothing)
             if instruction.word == "start":
                 by = self.place, index - self._launch.first_instruction
@@ -163,6 +186,8 @@ class ManagementProcessor:
             core = instruction.target_at.removesuffix(f".{CODE}")
             self._code.setdefault(core, []).append(index)
         self.fed += 1
-        queue = self._queues[instruction.queue]
-        number = index - self._launch.first_instruction
-        self._current = _UnderWay(done, lambda at: queue.feed(number, at))
+        self._current = _UnderWay(done, lambda _: self._hand_over(instruction.queue))
+
+    def _hand_over(self, queue: str) -> None:
+        self._supply.put(queue)
+        self._queues[queue].wake()

@@ -104,12 +104,9 @@ class ChipQueue(DmaQueue):
         """Return its place among all queues of the chip."""
         return self._rank
 
-    def feed(self, index: int, tick: int) -> None:
-        """Put a copy into the queue, from a tick on."""
-        self._queue.append(index)
-        if self.head is None and self._dispatched is None:
-            self._next_head(-(-tick // self.period))
-        self.wake()
+    def _may_sleep(self) -> bool:
+        """Return whether nothing is in flight; a processor wakes the queue that it feeds."""
+        return super()._may_sleep() or (self._own.kind == "processor" and self._is_resting())
 
     def begin(self, tick: int) -> None:
         """Start a cycle, and say which shares this queue holds in it."""
