@@ -389,6 +389,10 @@ class _Starter:
     def __init__(self, island: _Island, number: int) -> None:
         self._island, self._number = island, number
 
+    def awaited(self, command: Command) -> str:
+        """Return what keeps the core from being started, whose end is not known; "" if nothing."""
+        return self._island.awaited(command.at)
+
     def news(self, command: Command) -> simpy.Event | None:
         """Return an event before which the core cannot be started; None if that is not known."""
         return self._island.news(command.at)

@@ -51,6 +51,9 @@ class CopySupply(Supply):
 class Starter(Protocol):
     """Starts cores."""
 
+    def awaited(self, command: Command) -> str:
+        """Return what keeps the core from being started, whose end is not known; "" if nothing."""
+
     def news(self, command: Command) -> simpy.Event | None:
         """Return an event before which the core cannot be started; None if that is not known."""
 
@@ -152,18 +155,24 @@ class ProcessorUnit(Unit):
         """Wait until the core of a start has stopped, and its code has come."""
         while True:
             if (news := self._starter.news(command)) is not None:
+                awaited = self._starter.awaited(command)
                 yield news
+                if self._starter.awaited(command) != awaited:
+                    is_core = awaited == command.at
+                    end = self._starter.stopped(command)[0 if is_core else 1]
+                    self._claim_until(awaited, self.align(end))
                 continue
             stopped, there = self._starter.stopped(command)
+            self._claim_until(command.at, self.align(stopped))
+            self._claim_until(f"{command.at}.code", self.align(there))
             ready = self.align(max(stopped, there, self.env.tick))
             if ready > self.env.tick:
                 yield simpy.Timeout(self.env, ready - self.env.tick)
                 continue
             yield self._starter.ask(command)
-            if self._starter.has_won(command):
-                break
-        self._claim_until(command.at, min(self.align(stopped), self.env.tick))
-        self._claim_until(f"{command.at}.code", self.env.tick)
+            # A copy to its code may have been put into a queue in this very tick.
+            if self._starter.has_won(command) and self._starter.news(command) is None:
+                return
 
     def _claim_until(self, name: str, tick: int) -> None:
         """Say that it has waited until a tick for what has that name."""

@@ -20,6 +20,7 @@ from systolic.hw.spec import MultiCoreChip
 from systolic.hw.units import dma_queue
 from systolic.isa import Program
 from systolic.isa.instruction import Command
+from systolic.isa.instruction.on_dma import CODE
 from systolic.isa.joint import JointProgram
 from systolic.isa.launches import Launch
 from systolic.machine.array_shape import grid_shape
@@ -156,7 +157,8 @@ class ChipMachine:
             elif launch.by is None:
                 self._starting.append((0, launch))
                 self.semaphores.started[number] = 0
-        self._tick = self._quiet_since = 0
+        self._code: dict[str, list[int]] = {}
+        self._quiet_since = 0
         self._periods = sorted({*chip.queue_periods.values(), *_fetch_periods(chip)})
 
     def run(self) -> int:
@@ -191,7 +193,27 @@ class ChipMachine:
         """Return the core if it runs a program, or is about to; else ""."""
         runs = [each.launch for each in self._running if not each.has_stopped(tick)]
         runs += [launch for _, launch in self._starting]
-        return str(place) if any(each.section.place == place for each in runs) else ""
+        if any(each.section.place == place for each in runs):
+            return str(place)
+        code = self._code.get(str(place), [])
+        return "" if all(self._has_come(copy, tick) for copy in code) else f"{place}.{CODE}"
+
+    def bring_code(self, at: str, index: int) -> None:
+        """Note that a copy to the code of a core stands in its queue."""
+        self._code.setdefault(at, []).append(index)
+
+    def _has_come(self, copy: int, tick: int) -> bool:
+        """Return whether a copy of a processor's queue has ended by a tick."""
+        launch = self.joint.launches[self.joint.launch_of[copy]]
+        period = self.joint.chip.queue_periods[self.joint.units[copy]]
+        done = [
+            times.done + period
+            for context in self._fed
+            if context.recorder.place == str(launch.section.place)  # type: ignore[attr-defined]
+            for times in context.recorder.times
+            if times.instruction == copy - launch.first_instruction
+        ]
+        return bool(done) and tick >= done[0]
 
     def start(self, by: tuple[Place, int], tick: int) -> None:
         """Start the program of a command at a tick."""
@@ -215,16 +237,6 @@ class ChipMachine:
                 queues[name] = ChipQueue(context, number, place, spec.dma, period, self.around)
         self._fed.append(context)
         self._fed_queues += queues.values()
-        first = launch.first_instruction
-        recorder = context.recorder
-
-        def is_done(index: int) -> bool:
-            return any(
-                times.instruction == index - first
-                and self._tick >= times.done + self._period_of(times.unit, place)
-                for times in recorder.times
-            )
-
         self._processors.append(
             ManagementProcessor(
                 self.joint,
@@ -235,18 +247,15 @@ class ChipMachine:
                 self.semaphores,
                 self.recorder,
                 self,
-                is_done,
             )
         )
 
-    def _period_of(self, queue: str, place: Place) -> int:
-        return self.joint.chip.queue_periods[joined(place, queue)]
-
     def _step_processors(self, tick: int) -> None:
-        self._tick = tick
-        for each in self._processors:
-            if tick % each.period == 0:
-                each.step(tick)
+        acting = [each for each in self._processors if tick % each.period == 0]
+        for each in acting:
+            each.conclude(tick)
+        for each in acting:
+            each.begin(tick)
 
     def _begin_launches(self, tick: int) -> None:
         due = [launch for start, launch in self._starting if start <= tick]

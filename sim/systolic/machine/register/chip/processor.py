@@ -24,7 +24,10 @@ class Cores(Protocol):
     """The cores of a chip, as a processor sees them."""
 
     def blocked_by(self, place: Place, tick: int) -> str:
-        """Return what keeps a core from being started: its name, "" if nothing does."""
+        """Return what keeps a core from being started: itself, its code, "" if nothing does."""
+
+    def bring_code(self, at: str, index: int) -> None:
+        """Note that a copy to the code of a core stands in its queue."""
 
     def start(self, by: tuple[Place, int], tick: int) -> None:
         """Start the program of a command at a tick."""
@@ -79,20 +82,18 @@ class ManagementProcessor:
         semaphores: ChipSemaphores,
         recorder: Recorder,
         cores: Cores,
-        is_done: Callable[[int], bool],
     ) -> None:
         self.place, self.end, self.retired = launch.section.place, 0, 0
         self.period = joint.chip.period_of(spec.clock)
         self._joint, self._launch, self._spec = joint, launch, spec
         self._queues, self._semaphores, self._recorder = queues, semaphores, recorder
         self._supply = supply
-        self._cores, self._is_done = cores, is_done
+        self._cores = cores
         first, count = launch.first_instruction, len(launch.program.instructions)
         self._rest = list(range(first, first + count))
         self._current: _UnderWay | None = None
         self._since = 0
         self._label = ""
-        self._code: dict[str, list[int]] = {}
         self.fed = 0
 
     @property
@@ -105,18 +106,17 @@ class ManagementProcessor:
         """Return whether it waits for something else."""
         return self._current is None and bool(self._rest)
 
-    def step(self, tick: int) -> None:
-        """Do a cycle: end the command that is done, and begin the next ones that can."""
-        while True:
-            if self._current is not None:
-                if tick < self._current.done:
-                    return
-                done, self._current = self._current, None
-                self.end = max(self.end, done.done)
-                done.then(tick)
-                self._since = tick
-            if not self._rest or not self._may_begin(tick):
-                return
+    def conclude(self, tick: int) -> None:
+        """End the command that is done by now."""
+        if self._current is not None and tick >= self._current.done:
+            done, self._current = self._current, None
+            self.end = max(self.end, done.done)
+            done.then(tick)
+            self._since = tick
+
+    def begin(self, tick: int) -> None:
+        """Begin the next command if the one before is done, and nothing keeps it from it."""
+        if self._current is None and self._rest and self._may_begin(tick):
             self._begin(self._rest.pop(0), tick)
 
     def what_for(self) -> str:
@@ -150,8 +150,6 @@ class ManagementProcessor:
             assert core is not None
             if blocker := self._cores.blocked_by(core, tick):
                 return f"waiting for {blocker}"
-            if not all(self._is_done(copy) for copy in self._code.get(instruction.at, ())):
-                return f"waiting for {instruction.at}.{CODE}"
         return ""
 
     def _begin(self, index: int, tick: int) -> None:
@@ -182,12 +180,12 @@ class ManagementProcessor:
                 self._rest.clear()
             return
         assert isinstance(instruction, DmaCopy)
-        if isinstance(instruction, DmaMove) and instruction.brings_code:
-            core = instruction.target_at.removesuffix(f".{CODE}")
-            self._code.setdefault(core, []).append(index)
         self.fed += 1
-        self._current = _UnderWay(done, lambda _: self._hand_over(instruction.queue))
+        self._current = _UnderWay(done, lambda _: self._hand_over(index, instruction))
 
-    def _hand_over(self, queue: str) -> None:
-        self._supply.put(queue)
-        self._queues[queue].wake()
+    def _hand_over(self, index: int, copy: DmaCopy) -> None:
+        """Put a copy into its queue."""
+        self._supply.put(copy.queue)
+        self._queues[copy.queue].wake()
+        if isinstance(copy, DmaMove) and copy.brings_code:
+            self._cores.bring_code(copy.target_at.removesuffix(f".{CODE}"), index)

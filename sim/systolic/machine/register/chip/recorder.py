@@ -20,6 +20,7 @@ class PlacedRecorder(Recorder):
     def __init__(self, whole: Recorder, place: Place, first: int, *, names_winners: bool) -> None:
         super().__init__(whole.units, whole.kinds, whole.keep_grid)
         self._whole, self._place, self._first = whole, str(place), first
+        self.place = str(place)
         self._winners = OWN if names_winners else str(place)
         self.transfers = whole.transfers
         self.loads, self.matmuls = whole.loads, whole.matmuls
