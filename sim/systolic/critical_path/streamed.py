@@ -18,7 +18,7 @@ def streamed(program: Program, chip: Chip, trace: Trace) -> dict[int, Streaming]
         if isinstance(each, MatMul)
     }
     if array.warm_up_cycles:
-        period = trace.periods["pe_array"]
+        period = trace.periods[trace.array]
         made = {
             each.instruction: MadeMultiply(
                 each.start // period, each.last // period, found[each.instruction].spacing

@@ -164,7 +164,7 @@ def _path(lives: Lives) -> Counter[tuple[str, str]]:
     for link in critical_path(Causes(lives), CopyTimes(lives).spent):
         for reason, each in link.reasons.items():
             ticks[link.unit, reason] += each
-    period = lives.trace.periods["pe_array"]
+    period = lives.trace.periods[lives.trace.array]
     return Counter({key: each // period for key, each in ticks.items()})
 
 
@@ -189,7 +189,7 @@ def _parting(a: Lives, b: Lives, one: int, other: int) -> float | None:
     differ = [min(mine, theirs) for mine, theirs in zip(*times, strict=True) if mine != theirs]
     if not differ:
         return None
-    return min(differ) * a.period(one) / a.trace.periods["pe_array"]
+    return min(differ) * a.period(one) / a.trace.periods[a.trace.array]
 
 
 def _cycles(lives: Lives, index: int) -> tuple[int, ...]:

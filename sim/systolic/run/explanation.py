@@ -116,7 +116,7 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
     copies = CopyTimes(lives)
     links = critical_path(causes, copies.spent)
     operations = _operations(result)
-    period = result.trace.periods["pe_array"]
+    period = result.trace.periods[result.trace.array]
     return Explanation(
         run=result.summary["run"],
         chip=result.chip.name,

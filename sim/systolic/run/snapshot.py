@@ -61,7 +61,7 @@ def snapshot(result: Result, images: Sequence[Image], cycle: int) -> Snapshot:
     }
     for image in images:
         _mark(written, image)
-    until = (cycle + 1) * result.trace.periods["pe_array"]
+    until = (cycle + 1) * result.trace.periods[result.trace.array]
     for kind in WRITES:
         table = result.trace.words.of(kind)
         rows = table.rows[table.rows["tick"] < until]

@@ -104,6 +104,14 @@ class Trace:
     fetches: tuple[FetchTimes, ...] = ()
     notifications: tuple[tuple[int, str], ...] = ()
 
-    def cycles(self, unit: str = "pe_array") -> int:
-        """Return the length of the run in cycles of `unit`."""
-        return -(-self.ticks // self.periods[unit])
+    @property
+    def array(self) -> str:
+        """Return the array, whose clock cycles are counted in; of several cores that of the first.
+
+        Its name is ``pe_array``, or ``core0.pe_array``.
+        """
+        return "pe_array" if "pe_array" in self.periods else next(iter(self.periods))
+
+    def cycles(self, unit: str = "") -> int:
+        """Return the length of the run in cycles of `unit` ("": the array)."""
+        return -(-self.ticks // self.periods[unit or self.array])

@@ -81,4 +81,4 @@ class PlotRun(PlotSummary):
     @property
     def period(self) -> int:
         """Return a cycle of the array in ticks."""
-        return self.trace.periods["pe_array"]
+        return self.trace.periods[self.trace.array]

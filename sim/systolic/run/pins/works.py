@@ -19,9 +19,10 @@ from systolic.config.toml_file import LIMIT_BYTES, TEXT_PROGRAM
 from systolic.engine_kind import EngineKind
 from systolic.errors import ConfigError
 from systolic.hw.datatypes import data_type
-from systolic.hw.spec import Chip
-from systolic.isa import Module, element_type, is_binary
+from systolic.hw.spec import Chip, MultiCoreChip
+from systolic.isa import AnyModule, element_type, is_binary
 from systolic.reading import first_line
+from systolic.run.chip_program import several
 from systolic.run.execute import run
 from systolic.run.file_kinds import RUN_FILE
 from systolic.run.program import program_chip, read_program
@@ -43,12 +44,12 @@ class PinnedWork:
 
     name: str
     reason: str
-    work: RunConfig | Module
-    chip: Chip
+    work: RunConfig | AnyModule
+    chip: Chip | MultiCoreChip
     engine: EngineKind = "event"
     is_point: bool = False
 
-    def run(self, chip: Chip | None = None) -> Result:
+    def run(self, chip: Chip | MultiCoreChip | None = None) -> Result:
         """Do the run for its times, on another chip if one is given."""
         on = chip or self.chip
         values = self.engine == "register"  # that engine has no mode for times only
@@ -85,7 +86,8 @@ def works_of(
     if path.suffix.lower() != ".toml":
         module, _ = read_program(path)
         hardware = program_chip(module, path, chip, overrides)
-        yield PinnedWork(name, FIRST_REASON, module, hardware, engine or "event")
+        fitting = several(module, hardware)
+        yield PinnedWork(name, FIRST_REASON, fitting, hardware, engine or "event")
         return
     if chip is not None:
         overrides = [*overrides, Override(("chip",), str(chip.resolve()), "chip", Path())]

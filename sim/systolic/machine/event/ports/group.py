@@ -44,8 +44,8 @@ class PortGroup:
 
     streams: by their ranks. until: the tick from which on they are to be decided again. has_lost: a
     stream has left, so that others may meet no more; it is split before it is decided again. mask,
-    wide_mask: of all its streams. has_course, has_rounds: all its streams have; rounds are of one clock. settling: those
-    that settle ports.
+    wide_mask: of all its streams. has_course, has_rounds: all its streams have; rounds are of one
+    clock. settling: those that settle ports.
     contests: what was decided of some of them so far (`rounds`).
 
     Args:
