@@ -1,4 +1,4 @@
-"""Two cores that exchange tiles: the same program for the machine and for the RTL, and what both did.
+"""Two cores that exchange tiles: the same program for the machine and for the RTL, and the events.
 
 What it is: a chip of two 4 x 4 cores on a ring, of whose two links each has one pool, with random
 numbers; random programs in which each core multiplies, sends tiles and sums to the other, and
@@ -57,7 +57,7 @@ class Numbers:
 
     @classmethod
     def draw(cls, rng: Random) -> Numbers:
-        """Return numbers drawn at random. The RTL sees a sum a cycle later, so `hand` is 2 or more."""
+        """Return random numbers. The RTL sees a sum a cycle later, so `hand` is 2 or more."""
         return cls(
             pool=rng.choice([4, 5, 7, 8, 16]),
             rate=rng.choice([1, 3, 4, 8, 16]),
@@ -237,11 +237,16 @@ def copy_words(core: int, copy: DmaMove) -> list[int]:
     source, target = int(copy.source_at[4:]), int(copy.target_at[4:])
     ends = [source, int(copy.source.buffer is Buffer.RESULT), copy.source.first_element]
     ends += [target, copy.target.first_element, copy.source.elements, copy.source.partitions]
-    return [QUEUES_OF_CORE * core + copy.dma_queue, *wait, *ends, posted, post.semaphore + 1] + [0] * 4
+    queue = QUEUES_OF_CORE * core + copy.dma_queue
+    return [queue, *wait, *ends, posted, post.semaphore + 1, 0, 0, 0, 0]
 
 
 def run_rtl(
-    module: ChipModule, contents: dict[str, list[Image]], numbers: Numbers, tool: Tool, strap: str = ""
+    module: ChipModule,
+    contents: dict[str, list[Image]],
+    numbers: Numbers,
+    tool: Tool,
+    strap: str = "",
 ) -> dict[str, Any]:
     """Run the RTL; return what `events_of` makes of its events."""
     with tempfile.TemporaryDirectory(prefix="systolic-rtl-exchange-") as folder_name:
@@ -287,9 +292,7 @@ def events_of(lines: Any) -> dict[str, Any]:
         mine = lines[lines[:, 1] == core]
         for kind, what in enumerate(("starts", "reads", "injections", "writes"), 1):
             rows = mine[mine[:, 0] == kind, 2:]
-            order = [2, 0] if what == "starts" else [0, 1, 2, 3]
             rows = rows[:, [1, 0]] if what == "starts" else rows
-            del order
             found[f"core{core} {what}"] = sorted(map(tuple, rows.tolist()))
     for kind, what in ((5, "start"), (6, "first byte"), (7, "last byte")):
         rows = lines[lines[:, 0] == kind, 2:]
@@ -310,8 +313,7 @@ def told_by(outcome: Any) -> dict[str, Any]:
         core = launch.section.place.number
         queues = joint.queues[launch_number]
         array = queues.get("pe_array", [])
-        for place, index in enumerate(array):
-            numbers[index] = place
+        numbers |= {index: place for place, index in enumerate(array)}
         found[f"core{core} starts"] = [(numbers[i], times[i].start) for i in array]
         for queue in range(QUEUES_OF_CORE):
             rank = QUEUES_OF_CORE * core + queue

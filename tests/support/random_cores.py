@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from support.random_programs import RandomProgram, random_chip, random_dma
+from support.random_programs import RandomProgram, random_chip, random_dma, spread_over_engines
 from support.random_sequencing import sequenced
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip, MultiCoreChip
@@ -49,8 +49,8 @@ def random_cores(rng: Random, *, most: int = 4, processors: bool = False) -> Mul
         "cores": [{"core": core} for core in cores],
         **_controllers(rng, queues, many),
     }
-    kind = rng.choice(["crossbar", "ring", "mesh", "mesh"])
-    parts["interconnect"] = {
+    kind = rng.choice(["crossbar", "ring", "mesh", "mesh", "mesh", "none"])
+    wires = {
         "kind": kind,
         "bytes_per_cycle": 2 * queues + rng.choice([0, 1, 3, 17, 40]),
         "hop_cycles": rng.choice([0, 1, 3]),
@@ -58,7 +58,9 @@ def random_cores(rng: Random, *, most: int = 4, processors: bool = False) -> Mul
         "clock": rng.choice(["chip", "wires"]),
     }
     if kind == "mesh":
-        parts["interconnect"]["shape"] = rng.choice(_shapes(many))
+        wires["shape"] = rng.choice(_shapes(many))
+    if kind != "none":
+        parts["interconnect"] = wires
     if processors:
         parts["processors"] = [_processor(rng, dma, many) for dma in fed]
         if rng.random() < 0.4:
@@ -70,6 +72,8 @@ def _core(rng: Random, clocks: bool) -> Chip:
     chip = random_chip(
         rng, clocks=clocks and rng.random() < 0.5, largest=4, engines=rng.random() < 0.3
     )
+    if rng.random() < 0.15:
+        chip = spread_over_engines(chip, rng)
     if rng.random() < 0.4:
         chip = sequenced(chip, rng)
     parts = chip.model_dump()
@@ -219,13 +223,24 @@ class RandomCores:
             many = rng.choice([1, 1, 2]) * elements
             start = rng.randint(0, 4096 // size - many) * size
             return "", Access(Buffer.DRAM, dtype, 0, 1, start, ((1, many),))
-        number = rng.randrange(self.chip.core_count)
+        number = self._reached(own)
         lanes = rng.randint(1, self._lanes(number))
         # Of the bytes that are constants of every type
         elements = min(elements, 256 // size)
         start = rng.randint(0, 256 // size - elements) * size
         first = rng.randint(0, self._lanes(number) - lanes)
         return f"core{number}", Access(Buffer.STATE, dtype, first, lanes, start, ((1, elements),))
+
+    @property
+    def _talks(self) -> bool:
+        """Return whether there are ways between cores."""
+        return self.chip.interconnect is not None
+
+    def _reached(self, own: str) -> int:
+        """Return a core that copies of a place's queues may reach."""
+        if self._talks or own.startswith("processor"):
+            return self.rng.randrange(self.chip.core_count)
+        return int(own.removeprefix("core"))
 
     def _lanes(self, number: int) -> int:
         return self.chip.core_chips[number].state_buffer.partitions
@@ -234,11 +249,11 @@ class RandomCores:
         self, own: str, made: RandomProgram, dtype: str, lanes: int, elements: int
     ) -> tuple[str, Access | None]:
         rng, size = self.rng, data_type(dtype).size_bytes
-        if rng.random() < 0.4:
+        if rng.random() < 0.4 or (own.startswith("processor") and not self._talks):
             start = -(-made.dram_used // 4) * 4 + 4 * rng.choice([0, 0, 3, 13])
             made.dram_used = start + lanes * elements * size
             return "", Access(Buffer.DRAM, dtype, 0, 1, start, ((1, lanes * elements),))
-        number = rng.randrange(self.chip.core_count)
+        number = self._reached(own)
         core = self.chip.core_chips[number]
         quarter = core.state_buffer.bytes_per_partition // 2
         start = quarter + -(-self._used[number] // 4) * 4
@@ -304,7 +319,7 @@ class RandomCores:
             )
             if one.section == section:
                 posts = (*posts, Post(one.number, on))
-            elif there not in several and there != at:
+            elif there not in several and there != at and self._talks:
                 posts = (*posts, RemotePost(one.number, on, at=there))
             else:
                 return replace(instruction, waits=waits)
