@@ -92,13 +92,13 @@ class Context:
         else:
             self.shared.note_post(made, seen, unit, semaphore)
 
-    def retire(self, end: int) -> None:
+    def retire(self, index: int, end: int) -> None:
         """Count an instruction whose last act ends at tick `end`."""
         if end > self.end:
             self.end = end
         self.on_done()
         if self.shared is not None:
-            self.shared.retire(end)
+            self.shared.end(index, end)
 
     def use_ports(self, stream: Stream) -> None:
         """Note when ports were in use by a stream that has ended.
@@ -159,8 +159,8 @@ class CoreOfSeveral(ABC):
         """Note a post made at a tick, and visible at another."""
 
     @abstractmethod
-    def retire(self, end: int) -> None:
-        """Note the end of an instruction of its program that has been counted."""
+    def end(self, index: int, end: int) -> None:
+        """Note the end of an instruction of its program, whose records may still be to come."""
 
     @abstractmethod
     def hop_ticks(self, semaphore: int) -> int:
@@ -404,7 +404,7 @@ class Unit(ABC):
         """Record the end of an instruction: its times, its stalls, the length of the run."""
         self.context.recorder.times.append(times)
         self.note_stalls(times.instruction, stream)
-        self.context.retire(times.done + self.period)
+        self.context.retire(times.instruction, times.done + self.period)
 
     def note_stalls(self, index: int, stream: Stream) -> None:
         """Record what was refused to a stream of an instruction, and the ports that it used."""

@@ -22,7 +22,7 @@ class OnChip(CoreOfSeveral):
         *,
         ends_matter: bool,
         semaphores: ChipSemaphores,
-        on_end: Callable[[int], None],
+        on_end: Callable[[int, int], None],
     ) -> None:
         chip = joint.chip
         firsts = [each.port_priority.index("dma") for each in chip.core_chips]
@@ -39,9 +39,9 @@ class OnChip(CoreOfSeveral):
         """Note a post made at a tick, and visible at another."""
         self._semaphores.note(made, seen, unit, semaphore)
 
-    def retire(self, end: int) -> None:
-        """Note the end of an instruction of its program that has been counted."""
-        self._on_end(end)
+    def end(self, index: int, end: int) -> None:
+        """Note the end of an instruction of its program."""
+        self._on_end(index, end)
 
     def named(self, queue: str) -> str:
         """Return the name that a queue has on the chip."""

@@ -128,6 +128,7 @@ class _Island:
         self._units: list[Unit] = []
         self._left: dict[int, int] = {}
         self._ends: dict[int, int] = {}
+        self._ended: set[int] = set()
         self._running: dict[str, int] = {}
         self._code_awaited: Counter[str] = Counter()
         self._code_there: dict[str, int] = {}
@@ -188,7 +189,7 @@ class _Island:
             posters=joint.posters,
             values=self._values,
             product_form=form_for(products) if self._values else in_numpy,
-            on_done=lambda: self._done(number),
+            on_done=lambda: self._retired(1),
             fetch=supply,
             port_use=self._port_use,
             timeline_use=self._timeline_use,
@@ -197,7 +198,7 @@ class _Island:
                 place,
                 ends_matter=self._starts_cores,
                 semaphores=self.semaphores,
-                on_end=lambda end: self._note_end(number, end),
+                on_end=lambda index, end: self._note_end(number, index, end),
             ),
         )
         self._contexts.append(context)
@@ -288,11 +289,11 @@ class _Island:
         self._left[number] -= len(rest)
         self._retired(len(rest))
 
-    def _done(self, number: int) -> None:
+    def _note_end(self, number: int, index: int, end: int) -> None:
+        if index in self._ended:
+            return
+        self._ended.add(index)
         self._left[number] -= 1
-        self._retired(1)
-
-    def _note_end(self, number: int, end: int) -> None:
         self._ends[number] = max(self._ends[number], end)
         if self._left[number] == 0:
             self._tell()

@@ -149,7 +149,7 @@ class ProcessorUnit(Unit):
         self.context.recorder.times.append(
             InstructionTimes(index, self.name, begun, begun, last, last)
         )
-        self.context.retire(done)
+        self.context.retire(index, done)
 
     def _await_core(self, command: Command) -> Process:
         """Wait until the core of a start has stopped, and its code has come."""

@@ -59,7 +59,6 @@ class ChipCopy(CopyJob):
         within_dram = all(end.is_dram for end in self.ends)
         is_plain = len(self.ends) == 2 and not self.accumulates
         self.passes = 2 if within_dram and is_plain else 1
-        self.shares = 1 if any(end.is_on_chip for end in self.ends) else 2
         self.is_dram = any(end.is_dram for end in self.ends)
         self.engines = engines_of(copy, dma) if dma.is_spread else frozenset()
         self._holdings: dict[tuple[Place, ...], Holding] = {}
