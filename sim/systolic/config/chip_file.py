@@ -20,8 +20,8 @@ from systolic.reading import check_file
 from systolic.shipped import CHIPS
 
 
-def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
-    """Return the chip a file describes, after overrides of its keys.
+def load_one_core(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
+    """Return the chip of one core that a file describes, after overrides of its keys.
 
     Raises:
         ConfigError: one line naming file, table and key.
@@ -31,8 +31,8 @@ def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
     return chip_of_tables(read_toml(file, "a chip file"), str(file), overrides)
 
 
-def load_any_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip | MultiCoreChip:
-    """Return the chip a file describes, of one core or (with [[cores]]) of several.
+def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip | MultiCoreChip:
+    """Return the chip a file describes, after overrides: of one core, or with [[cores]] of several.
 
     Raises:
         ConfigError: one line naming file, table and key.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.bounds.run import product_multiply_adds, run_bound
-from systolic.config import CompileTable, RunConfig, load_chip, load_run
-from systolic.config.chip_file import find_chip, load_any_chip
+from systolic.config import CompileTable, RunConfig, load_run
+from systolic.config.chip_file import find_chip, load_chip, load_one_core
 from systolic.engine_kind import EngineKind
 from systolic.errors import SimulationError, SystolicError
 from systolic.hw.formulas.timing import Bound
@@ -210,7 +210,7 @@ def _with(
         config = replace(config, chip=_of_one_core(chip))
     elif chip is not None:
         path = _chip_path(chip)
-        config = replace(config, chip=load_chip(path), chip_path=path)
+        config = replace(config, chip=load_one_core(path), chip_path=path)
     if options is not None:
         config = replace(config, compile=CompileTable(**asdict(options)))
     return config if name is None else replace(config, name=name)
@@ -227,7 +227,7 @@ def _run_program_file(
         file, hardware = None, chip
     else:
         file = _chip_path(chip) if chip else programs.chip_beside(module, path)
-        hardware = load_any_chip(file)
+        hardware = load_chip(file)
     result = _run_program(_named(module, name), hardware, inputs, how)
     return programs.with_files(result, programs.ProgramFiles(path, sha256, file))
 
@@ -265,7 +265,7 @@ def _needed(chip: ChipLike | None, of_what: str) -> Chip | MultiCoreChip:
     """Return the chip; SystolicError if none is given."""
     if not chip:
         raise SystolicError(f"run: {of_what} names no chip; needed one", setting="chip")
-    return chip if isinstance(chip, Chip | MultiCoreChip) else load_any_chip(_chip_path(chip))
+    return chip if isinstance(chip, Chip | MultiCoreChip) else load_chip(_chip_path(chip))
 
 
 def _chip_path(chip: str | Path) -> Path:

@@ -18,7 +18,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.config import Override
-from systolic.config.chip_file import find_chip, load_any_chip
+from systolic.config.chip_file import find_chip, load_chip
 from systolic.errors import (
     ConfigError,
     ProgramError,
@@ -100,7 +100,7 @@ def program_chip(
 
     Raises ConfigError for an override of anything but the chip.
     """
-    return load_any_chip(chip or chip_beside(module, path), [_of_chip(each) for each in overrides])
+    return load_chip(chip or chip_beside(module, path), [_of_chip(each) for each in overrides])
 
 
 def _of_chip(override: Override) -> Override:

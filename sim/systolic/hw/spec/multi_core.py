@@ -454,8 +454,8 @@ class MultiCoreChip(Spec):
         for number, dram in enumerate(self.controller_drams):
             if dram.organisation is not None:
                 raise ValueError(
-                    f"controllers: controller{number} has dram.organisation, whose bursts are timed "
-                    "on chips of one core alone, without [[cores]]: leave the table out"
+                    f"controllers: controller{number} has dram.organisation, whose bursts are "
+                    "timed on chips of one core alone, without [[cores]]: leave the table out"
                 )
         if wires is None and len(self.controller_drams) == 1:
             return

@@ -54,6 +54,7 @@ class PinnedWork:
         on = chip or self.chip
         values = self.engine == "register"  # that engine has no mode for times only
         if isinstance(self.work, RunConfig):
+            assert isinstance(on, Chip)
             result = run(replace(self.work, chip=on), engine=self.engine, values=values)
             require_right(result.summary)
             return result
@@ -150,17 +151,19 @@ def _is_run_file(data: bytes) -> bool:
 
 
 def shipped_runs() -> list[Path]:
-    """Return the run files that come with systolic: those of runs, then those of networks."""
+    """Return what comes with systolic: the run files of runs, those of networks, the programs."""
     runs = sorted((CONFIGS / "runs").glob("*.toml"))
     if not runs:
         raise ConfigError(f"{CONFIGS / 'runs'}: no run files; name the ones to check")
-    return [*runs, *sorted((CONFIGS / "networks").glob("*.toml"))]
+    networks, programs = CONFIGS / "networks", CONFIGS / "programs"
+    return [*runs, *sorted(networks.glob("*.toml")), *sorted(programs.glob("*.txt"))]
 
 
 def folder_of_shipped(path: Path) -> Path:
-    """Return the folder from which the path of a shipped run file is its name."""
-    in_networks = not name_of(path, CONFIGS / "networks").startswith("../")
-    return CONFIGS if in_networks else CONFIGS / "runs"
+    """Return the folder from which the path of a shipped run file or program is its name."""
+    beside = (CONFIGS / "networks", CONFIGS / "programs")
+    is_beside = any(not name_of(path, folder).startswith("../") for folder in beside)
+    return CONFIGS if is_beside else CONFIGS / "runs"
 
 
 def name_of(path: Path, folder: Path) -> str:

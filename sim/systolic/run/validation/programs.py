@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from systolic.config import Override, load_chip, load_run
-from systolic.config.chip_file import find_chip
+from systolic.config import Override, load_run
+from systolic.config.chip_file import find_chip, load_one_core
 from systolic.errors import ConfigError, ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa import Instruction, Module, Program, Wait, check_program, parse_text
@@ -38,7 +38,7 @@ def chip_of(row: ValidationRow) -> Chip:
     overrides = [of_chip for each in _overrides(row) if (of_chip := each.below("chip"))]
     if len(overrides) < len(row.overrides):
         raise ConfigError(f'{row.where}: set: without a run file only "chip." can be set')
-    return load_chip(find_chip(row.chip, row.folder, row.where), overrides)
+    return load_one_core(find_chip(row.chip, row.folder, row.where), overrides)
 
 
 def _overrides(row: ValidationRow) -> list[Override]:
