@@ -22,6 +22,14 @@ class RecordedRun:
     images: list[Image]
     by_core: Mapping[str, list[Image]] | None = None
 
+    def images_of(self, core: str) -> list[Image]:
+        """Return what lay in the memories of a core and in DRAM; "": there is one core."""
+        if self.by_core is None or not core:
+            return self.images
+        in_dram = [each for each in self.images if each.access.buffer == "dram"]
+        own = [each for each in self.by_core.get(core, ()) if each.access.buffer != "dram"]
+        return [*own, *in_dram]
+
     def memory(self, core: str = "") -> Memory:
         """Return the memories as they were at cycle 0: of a core, if there are several."""
         from systolic.machine import Memory
