@@ -21,6 +21,7 @@ from systolic.isa import Instruction
 from systolic.report.summary.wording import number
 from systolic.run.again import summary_object
 from systolic.run.copy_times import CopyTimes
+from systolic.run.explanation import lives_of
 from systolic.run.provenance import SCHEMA
 from systolic.run.result import Result
 from systolic.trace.records import EXCLUSIVE
@@ -44,7 +45,7 @@ class Compared:
     def lives(self) -> Lives | None:
         """Return what the instructions did; None for a summary."""
         found = self.result
-        return None if found is None else Lives(found.chip, found.program, found.trace)
+        return None if found is None else lives_of(found)
 
 
 @dataclass(frozen=True, slots=True)
