@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from systolic.hw.places import core, split
+from systolic.hw.spec.places import core, split
 from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.isa import Access, Buffer, ChipModule, Instruction, Module, Program, Section
 from systolic.machine import Image

@@ -33,7 +33,7 @@ class RecordedRun:
     def memory(self, core: str = "") -> Memory:
         """Return the memories as they were at cycle 0: of a core, if there are several."""
         from systolic.machine import Memory
-        from systolic.machine.chip_memory import ChipMemory
+        from systolic.machine.values.chip_memory import ChipMemory
 
         if self.result.several is not None:
             return ChipMemory(self.result.several, self.by_core or {}).of(core or "core0")

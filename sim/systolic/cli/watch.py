@@ -18,7 +18,7 @@ from systolic.cli.options import (
     is_number,
 )
 from systolic.errors import SystolicError, perhaps
-from systolic.hw.places import split as split_place
+from systolic.hw.spec.places import split as split_place
 from systolic.isa import Buffer
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from systolic.critical_path.points import Lives
 from systolic.critical_path.streamed import streamed
-from systolic.hw.places import Place, controller, place_of, split
 from systolic.hw.spec import Chip
+from systolic.hw.spec.places import Place, controller, place_of, split
 from systolic.isa import Access, Buffer, DmaCopy, DmaMove, Program
 from systolic.isa.effects import reads, writes
 from systolic.isa.instruction import Command

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
-from systolic.hw.places import Place, joined
 from systolic.hw.spec import MultiCoreChip
+from systolic.hw.spec.places import Place, joined
 from systolic.isa.formats.chip_module import ChipModule
 from systolic.isa.instruction import Command, Instruction, Post, RemotePost, Wait
 from systolic.isa.launches import Launch, launches

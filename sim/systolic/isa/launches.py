@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from systolic.hw.places import Place, place_of
 from systolic.hw.spec import MultiCoreChip
+from systolic.hw.spec.places import Place, place_of
 from systolic.isa.formats.chip_module import ChipModule, Section
 from systolic.isa.instruction import Command
 from systolic.isa.program import Program

@@ -11,8 +11,8 @@ from systolic.hw.spec import MultiCoreChip
 from systolic.isa import ChipModule
 from systolic.isa.joint import JointProgram
 from systolic.isa.legality.chip_program import check_chip_program
-from systolic.machine.chip_memory import ChipMemory
 from systolic.machine.memory import Image
+from systolic.machine.values.chip_memory import ChipMemory
 from systolic.progress import Progress
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import Trace

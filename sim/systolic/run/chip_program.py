@@ -13,8 +13,8 @@ from dataclasses import replace
 from systolic.arrays import Array
 from systolic.errors import ProgramError, SystolicError
 from systolic.hw.datatypes import data_type
-from systolic.hw.places import place_of
 from systolic.hw.spec import Chip, MultiCoreChip
+from systolic.hw.spec.places import place_of
 from systolic.isa import (
     Access,
     AnyModule,
@@ -32,8 +32,8 @@ from systolic.isa.joint import JointProgram
 from systolic.isa.legality.chip_program import check_chip_program, copy_ends
 from systolic.layout import Shape, element_type_of
 from systolic.machine import Image
-from systolic.machine.chip_memory import ChipMemory
 from systolic.machine.simulate_chip import simulate_chip
+from systolic.machine.values.chip_memory import ChipMemory
 from systolic.report.summary.cores import Moved, Way, core_times, traffic
 from systolic.report.summary.summarize import summarize
 from systolic.run.program import gathered, images_of, program_result, records_of, unknown_input

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from systolic.hw.places import Place
 from systolic.hw.spec.base import Count, Cycles, Spec
+from systolic.hw.spec.places import Place
 
 
 class Way(NamedTuple):

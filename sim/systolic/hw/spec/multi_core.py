@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from systolic.hw.places import Place, controller, core, joined, processor
 from systolic.hw.spec.base import Count, Cycles, Spec
 from systolic.hw.spec.chip import Chip
 from systolic.hw.spec.dma import Dma
 from systolic.hw.spec.dram import Dram
 from systolic.hw.spec.interconnect import NO_WAY, Interconnect, Way
+from systolic.hw.spec.places import Place, controller, core, joined, processor
 from systolic.hw.spec.provenance import Provenance
 from systolic.hw.units import dma_queue
 

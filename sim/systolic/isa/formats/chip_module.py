@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from systolic.errors import ProgramError, printable
-from systolic.hw.places import Place, place_of
+from systolic.hw.spec.places import Place, place_of
 from systolic.isa.formats.module import Binding, Module, check_bindings
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from systolic.errors import ProgramError
-from systolic.hw.places import place_of
+from systolic.hw.spec.places import place_of
 from systolic.isa.access import Access
 from systolic.isa.formats.chip_module import ChipModule, Section
 from systolic.isa.formats.module import Binding, Module, Part

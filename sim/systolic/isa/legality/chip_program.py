@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from systolic.errors import ProgramError, listed, perhaps
 from systolic.hw.datatypes import data_type
-from systolic.hw.places import Place, place_of
 from systolic.hw.spec import Dma, MultiCoreChip
+from systolic.hw.spec.places import Place, place_of
 from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.chip_module import ChipModule, Section
 from systolic.isa.formats.module import check_bindings_on

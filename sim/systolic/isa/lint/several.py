@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from systolic.errors import ProgramError
-from systolic.hw.places import Place, place_of
 from systolic.hw.spec import MultiCoreChip
+from systolic.hw.spec.places import Place, place_of
 from systolic.isa.access import Access, Buffer
 from systolic.isa.effects import reads, times, writes
 from systolic.isa.footprint import Footprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.hw.places import Place
+from systolic.hw.spec.places import Place
 from systolic.machine.event.chip.ports import core_of
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.ports import Port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from systolic.hw.places import Place, core, joined
+from systolic.hw.spec.places import Place, core, joined
 from systolic.isa.joint import JointProgram
 from systolic.machine.event.chip.ports import Shifter, core_of
 from systolic.machine.event.chip.semaphores import ChipSemaphores

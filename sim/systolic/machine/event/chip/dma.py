@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from systolic.hw.places import Place
+from systolic.hw.spec.places import Place
 from systolic.isa import DmaCopy, DmaMove, DmaTranspose, Instruction
 from systolic.isa.legality.chip_program import copy_ends
-from systolic.machine.chip_memory import ChipMemory
 from systolic.machine.event.chip.stream import PieceStream
 from systolic.machine.event.chip.ways import Ways, WholePlan
 from systolic.machine.event.dma.descriptors import source_order
 from systolic.machine.event.dma.unit import PLANS_KEPT, DmaUnit, InLine
 from systolic.machine.event.ports.stream import Asker
 from systolic.machine.event.unit import Context
+from systolic.machine.values.chip_memory import ChipMemory
 from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
 

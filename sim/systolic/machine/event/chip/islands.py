@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from systolic.hw.places import Place, controller, place_of
+from systolic.hw.spec.places import Place, controller, place_of
 from systolic.isa import Access, DmaCopy, DmaMove
 from systolic.isa.instruction import Command
 from systolic.isa.joint import JointProgram

@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 import simpy
 
 from systolic.errors import SimulationError
-from systolic.hw.places import Place, core, joined
+from systolic.hw.spec.places import Place, core, joined
 from systolic.hw.units import dma_queue
 from systolic.isa.instruction import Command
 from systolic.isa.instruction.on_processor import OWN_QUEUE
 from systolic.isa.joint import JointProgram
 from systolic.machine.array_shape import grid_shape
-from systolic.machine.chip_memory import ChipMemory
 from systolic.machine.event.chip.arbiter import ChipArbiter
 from systolic.machine.event.chip.core import OnChip
 from systolic.machine.event.chip.dma import ChipDmaUnit, Plans
@@ -36,6 +35,7 @@ from systolic.machine.event.ports.beats import Beats
 from systolic.machine.event.ports.ports import Port, Timeline
 from systolic.machine.event.ticks import SETTLED, TickEnvironment
 from systolic.machine.event.unit import Context, Unit
+from systolic.machine.values.chip_memory import ChipMemory
 from systolic.progress import Progress
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import Trace

@@ -13,8 +13,8 @@ from itertools import groupby
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.hw.places import Place, controller, place_of
 from systolic.hw.spec import Chip, Dma, MultiCoreChip
+from systolic.hw.spec.places import Place, controller, place_of
 from systolic.isa import Access, Buffer, DmaCopy, DmaMove
 from systolic.isa.legality.chip_program import copy_ends
 from systolic.machine.event.chip.ports import base_of, core_of

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 
 from systolic.errors import SimulationError
-from systolic.hw.places import Place, core, joined
 from systolic.hw.spec import MultiCoreChip
+from systolic.hw.spec.places import Place, core, joined
 from systolic.hw.units import dma_queue
 from systolic.isa import Program
 from systolic.isa.instruction import Command
@@ -24,7 +25,6 @@ from systolic.isa.instruction.on_dma import CODE
 from systolic.isa.joint import JointProgram
 from systolic.isa.launches import Launch
 from systolic.machine.array_shape import grid_shape
-from systolic.machine.chip_memory import ChipMemory
 from systolic.machine.register.chip.processor import FedSupply, ManagementProcessor
 from systolic.machine.register.chip.queue import ChipQueue, Surroundings
 from systolic.machine.register.chip.recorder import PlacedRecorder
@@ -37,6 +37,7 @@ from systolic.machine.register.pe_array.unit import ArrayUnit
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.unit import Unit
+from systolic.machine.values.chip_memory import ChipMemory
 from systolic.progress import Progress
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import Trace
@@ -50,15 +51,18 @@ def run_register_chip(
     recorder: Recorder,
     *,
     progress: Progress | None = None,
+    shuffle: Random | None = None,
 ) -> Trace:
     """Run the programs of a chip to their end on `memory`, and return what was observed.
+
+    `shuffle` steps cores and units in a random order, which must not matter (a test says so).
 
     Raises:
         SimulationError: deadlock.
 
     """
     with np.errstate(all="ignore"):
-        machine = ChipMachine(joint, memory, recorder, progress)
+        machine = ChipMachine(joint, memory, recorder, progress, shuffle)
         end = machine.run()
     chip = joint.chip
     for number, ports in enumerate(machine.around.ports):
@@ -134,9 +138,11 @@ class ChipMachine:
         memory: ChipMemory,
         recorder: Recorder,
         progress: Progress | None,
+        shuffle: Random | None = None,
     ) -> None:
         chip = joint.chip
         self.joint, self.recorder, self._progress = joint, recorder, progress
+        self._shuffle = shuffle
         self.semaphores = ChipSemaphores(joint, recorder)
         self.around = Surroundings(
             chip,
@@ -274,6 +280,9 @@ class ChipMachine:
             if each.fetch is not None and tick % each.fetch.period == 0 and each.fetch.is_at_work:
                 each.fetch.step(tick)
         units = [unit for each in self._running for unit in each.units] + self._fed_queues
+        if self._shuffle is not None:
+            self._shuffle.shuffle(units)
+            self._shuffle.shuffle(self._running)
         awake = {id(unit) for unit in units if not unit.asleep and tick % unit.period == 0}
         for unit in units:
             if id(unit) in awake:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from systolic.hw.places import Place, place_of
 from systolic.hw.spec.multi_core import CommandKind, Processor
+from systolic.hw.spec.places import Place, place_of
 from systolic.isa import DmaCopy
 from systolic.isa.instruction import Command, DmaMove
 from systolic.isa.instruction.on_dma import CODE

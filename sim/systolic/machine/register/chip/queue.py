@@ -11,11 +11,10 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
-from systolic.hw.places import Place, core, joined
 from systolic.hw.spec import Dma, MultiCoreChip
+from systolic.hw.spec.places import Place, core, joined
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.isa.instruction import DmaMove
-from systolic.machine.chip_memory import added
 from systolic.machine.register.chip.runs import End, Run, bundles_of, ends_of, engines_of
 from systolic.machine.register.chip.shares import Holding, Shares, holding
 from systolic.machine.register.context import Context
@@ -24,6 +23,7 @@ from systolic.machine.register.dma.unit import CLIENT, CopyJob, DmaQueue, from_e
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports, Refused, Wanted
 from systolic.machine.register.unit import Job
+from systolic.machine.values.chip_memory import added
 from systolic.spans import Interval
 from systolic.trace.words import Words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from systolic.hw.places import OWN, Place, joined
+from systolic.hw.spec.places import OWN, Place, joined
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import FetchTimes, InstructionTimes, Stall
 from systolic.trace.words import Words

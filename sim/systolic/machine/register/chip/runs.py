@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.hw.places import Place, controller, place_of
 from systolic.hw.spec import Dma, MultiCoreChip
+from systolic.hw.spec.places import Place, controller, place_of
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.instruction import DmaMove
 from systolic.isa.instruction.on_dma import CODE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple
 
-from systolic.hw.places import Place, joined
+from systolic.hw.spec.places import Place, joined
 from systolic.hw.units import unit_of
 from systolic.isa.joint import JointProgram
 from systolic.machine.register.semaphores import Semaphores, Sleeper

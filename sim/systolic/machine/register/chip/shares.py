@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from systolic.hw.places import Place
 from systolic.hw.spec import MultiCoreChip
+from systolic.hw.spec.places import Place
 
 
 @dataclass(frozen=True)

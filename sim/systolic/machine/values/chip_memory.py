@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from systolic.hw.places import core, place_of
+from systolic.hw.spec.places import core, place_of
 from systolic.isa import Access, Buffer
 from systolic.isa.instruction import DmaCopy, DmaMove
 from systolic.isa.joint import JointProgram
