@@ -27,7 +27,7 @@ from systolic.machine.values.chip_memory import ChipMemory
 from systolic.trace.recorder import Recorder
 from systolic.trace.words import KINDS, VALUE_TYPES
 
-BLOCKS, IN_A_BLOCK, QUICK = 40, 25, 2
+BLOCKS, IN_A_BLOCK, QUICK = 100, 10, 2
 ALL = int(os.environ.get("SYSTOLIC_RANDOM_CORES", "0"))
 
 
