@@ -52,6 +52,28 @@ class Life(NamedTuple):
     stop: int
 
 
+class WayUse(NamedTuple):
+    """A copy moves bytes over a link, or through a controller, from tick `first` to `stop`."""
+
+    name: str
+    first: int
+    stop: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class ChipUse:
+    """How a chip of several cores was used.
+
+    cores: by core the ticks of each state (`systolic.report.summary.cores`). uses: of links and
+    controllers. capacity: bytes in a tick of each of these, in the order in which they are shown.
+    """
+
+    cores: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
+    uses: Sequence[WayUse]
+    capacity: Mapping[str, float]
+
+
 @dataclass(frozen=True, eq=False)
 class PlotSummary:
     """The summary of a run, and its chip; None if the summary has none."""
@@ -65,6 +87,7 @@ class PlotRun(PlotSummary):
     """A finished run.
 
     touches, multiplies, lives: what its instructions do, told only for the views that show it.
+    chip_use: how cores, links and controllers were used; None on a chip of one core.
     """
 
     chip: Chip
@@ -72,6 +95,7 @@ class PlotRun(PlotSummary):
     touches: Callable[[], Sequence[Touch]]
     multiplies: Callable[[], Sequence[Multiply]]
     lives: Callable[[], Sequence[Life]]
+    chip_use: Callable[[], ChipUse] | None = None
 
     @property
     def trace(self) -> Trace:

@@ -49,10 +49,30 @@ def traffic(copies: Sequence[Moved], trace: Trace) -> dict[str, int]:
     return found
 
 
+Stretch = tuple[int, int]
+
+
 def core_times(
     cores: Sequence[str], copies: Iterable[Moved], trace: Trace
 ) -> dict[str, dict[str, int]]:
     """Return, by core, its cycles in each of the STATES and idle; they sum to the run."""
+    found = core_stretches(cores, copies, trace)
+    return {core: _cycles(found[core], core, trace) for core in cores}
+
+
+def _cycles(stretches: Mapping[str, Sequence[Stretch]], core: str, trace: Trace) -> dict[str, int]:
+    period = trace.periods[f"{core}.pe_array"]
+    state = np.full(-(-trace.ticks // period), len(STATES), np.int64)
+    for number, name in reversed([*enumerate(STATES)]):
+        _paint(state, stretches[name], number, period)
+    counted = np.bincount(state, minlength=len(STATES) + 1).tolist()
+    return dict(zip((*STATES, "idle"), counted, strict=True))
+
+
+def core_stretches(
+    cores: Sequence[str], copies: Iterable[Moved], trace: Trace
+) -> dict[str, dict[str, list[Stretch]]]:
+    """Return, by core, the ticks of each of the STATES; an earlier state counts where two meet."""
     moving: dict[tuple[str, Way], list[tuple[int, int]]] = {}
     times = {each.instruction: each for each in trace.times}
     for copy in copies:
@@ -64,8 +84,8 @@ def core_times(
 
 
 def _of_core(
-    core: str, moving: Mapping[tuple[str, Way], list[tuple[int, int]]], trace: Trace
-) -> dict[str, int]:
+    core: str, moving: Mapping[tuple[str, Way], list[Stretch]], trace: Trace
+) -> dict[str, list[Stretch]]:
     busy, others = list(moving.get((core, "core"), ())), list[tuple[int, int]]()
     for unit, labels in trace.labels.items():
         if not unit.startswith(f"{core}.") or unit.startswith(f"{core}.dma"):
@@ -78,14 +98,8 @@ def _of_core(
                     others.append(stretch)
             elif label != "idle":
                 busy.append(stretch)
-    period = trace.periods[f"{core}.pe_array"]
-    cycles = -(-trace.ticks // period)
-    state = np.full(cycles, len(STATES), np.int64)
     link, dram = moving.get((core, "link"), []), moving.get((core, "dram"), [])
-    for number, stretches in reversed([*enumerate((busy, link, dram, others))]):
-        _paint(state, stretches, number, period)
-    counted = np.bincount(state, minlength=len(STATES) + 1).tolist()
-    return dict(zip((*STATES, "idle"), counted, strict=True))
+    return {"busy": busy, "link": link, "dram": dram, "other_core": others}
 
 
 def _is_elsewhere(core: str, label: str) -> bool:
