@@ -20,6 +20,7 @@ from support.compare_traces import assert_same
 from support.random_programs import LATER_CAPABILITIES, RandomProgram, random_chip
 from support.random_sequencing import sequenced
 from support.random_transfers import random_organisation
+from support.shared_posts import with_shared_posts
 from support.tiers import quick_first
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -54,7 +55,10 @@ def _program(
     if seed % 4 in (1, 2):
         chip = sequenced(chip, Random(seed))
     made = RandomProgram(rng, chip, elementwise=elementwise, later=later)
-    return chip, *made.build(rng.randint(3, length))
+    program, images = made.build(rng.randint(3, length))
+    if seed % 2:
+        program = with_shared_posts(program, chip, Random(seed))
+    return chip, program, images
 
 
 def _compare(

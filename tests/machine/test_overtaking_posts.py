@@ -9,18 +9,25 @@ from __future__ import annotations
 import pytest
 
 from support.blocks import psum, state
-from support.chips import ideal_chip
+from support.chips import able_chip, ideal_chip
 from support.compare_traces import assert_same
 from systolic.isa import (
     Access,
+    BnAggr,
+    BnStats,
     Buffer,
     Copy,
     DmaCopy,
+    FindIndex8,
     LoadWeights,
+    MatchReplace8,
     MatMul,
+    Max8,
     Memset,
     Post,
     Program,
+    TopK,
+    Transpose,
     Wait,
 )
 from systolic.machine import simulate
@@ -124,3 +131,60 @@ def test_another_kind_of_queue_is_done_first():
         waits=(Wait(0, 1),),
     )
     assert started(chip, fill(0, 20, 0), first, copy, last) == 5
+
+
+POST = {"engine": "pooling", "posts": (Post(0),)}
+WAITER = DmaCopy(
+    dma_queue=0,
+    source=state(0, 1, 6 * BANK, 1),
+    target=state(0, 1, 7 * BANK, 1),
+    waits=(Wait(0, 1),),
+)
+
+
+def one_element(bank: int) -> Copy:
+    """Return a copy of one element from bank 0 to another."""
+    return Copy(source=state(0, 1, 0, 1), target=state(0, 1, bank * BANK, 1), **POST)
+
+
+def in_order(rows: int, **tables):
+    """Return a chip whose engines take one instruction at a time, and do everything."""
+    serial = {"independent_lanes": False}
+    return able_chip(rows, 4, **{"activation": serial, "pooling": serial, **tables})
+
+
+BEHIND_THE_LAST_READ = [
+    # read in 0 to 2, written in 3 to 8; the copy reads in 3, writes in 4
+    (BnStats(source=state(0, 1, 0, 3), target=state(0, 1, BANK, 6), **POST), 5),
+    # read in 0 to 2, written in 3 and 4: the copy, done in 4 too, does not overtake it
+    (BnAggr(source=state(0, 1, 0, 3), target=state(0, 1, BANK, 2), **POST), 5),
+    # 0 to 7, 8 to 15; 8, 9
+    (Max8(source=state(0, 1, 0, 8), target=state(0, 1, BANK, 8), **POST), 10),
+    # 0 to 3, 4 to 7; 4, 5
+    (Transpose(source=state(0, 4, 0, 4), target=state(0, 4, BANK, 4), side=4, **POST), 6),
+    # values beside the source, both in 0 to 8 and 0 to 7, 9 to 16; 9, 10
+    (FindIndex8(source=state(0, 1, 0, 9), values=state(0, 1, 3 * BANK, 8),
+                target=state(0, 1, BANK, 8, "s32"), **POST), 11),
+    # 0 to 7, the target in 8 to 15, indices in 16 to 23; 8, 9
+    (MatchReplace8(source=state(0, 1, 0, 8), values=state(0, 1, 3 * BANK, 8), other=0,
+                   target=state(0, 1, BANK, 8), indices=state(0, 1, 2 * BANK, 8, "s32"),
+                   **POST), 10),
+    # 0 and 1, the target in 2 and 3, indices in 4 and 5; 2, 3
+    (TopK(source=state(0, 4, 0, 2, "bf16"), count=8, k=8, group=4,
+          target=state(0, 4, BANK, 2, "bf16"), indices=state(0, 4, 2 * BANK, 2, "s32"),
+          **POST), 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "cycle"), BEHIND_THE_LAST_READ, ids=lambda each: type(each).__name__
+)
+def test_what_writes_behind_its_last_read_is_overtaken(first, cycle):
+    """The next instruction of the engine starts in the cycle after the last read (section 4)."""
+    assert started(in_order(4), first, one_element(4), WAITER) == cycle
+
+
+def test_a_write_whose_port_is_refused_is_overtaken():
+    """The fill has bank 1 from 1 to 20; the first copy writes in 21, the second in 2."""
+    filled = Memset(engine="activation", target=state(0, 1, BANK + 512, 20), value=1)
+    assert started(in_order(4), filled, one_element(1), one_element(2), WAITER) == 3

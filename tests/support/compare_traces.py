@@ -6,6 +6,7 @@ import numpy as np
 
 from systolic.isa import Buffer
 from systolic.machine import Outcome
+from systolic.trace.records import Trace
 from systolic.trace.words import VALUE_TYPES, WordTable
 
 FIELDS = (
@@ -16,16 +17,21 @@ FIELDS = (
 
 def assert_same(one: Outcome, other: Outcome) -> None:
     """Fail with the first difference between two outcomes, field by field, word by word."""
-    for field in FIELDS:
-        mine, theirs = getattr(one.trace, field), getattr(other.trace, field)
-        if mine != theirs:
-            raise AssertionError(f"{field}: {_first_difference(mine, theirs)}")
-    _same_words(one.trace.words, other.trace.words)
+    assert_same_traces(one.trace, other.trace)
     for buffer in Buffer:
         mine, theirs = one.memory.bytes_of(buffer), other.memory.bytes_of(buffer)
         if not np.array_equal(mine, theirs):
             where = np.argwhere(mine != theirs)[0]
             raise AssertionError(f"{buffer}: partition and byte {where.tolist()}")
+
+
+def assert_same_traces(one: Trace, other: Trace) -> None:
+    """Fail with the first difference between two traces, field by field, word by word."""
+    for field in FIELDS:
+        mine, theirs = getattr(one, field), getattr(other, field)
+        if mine != theirs:
+            raise AssertionError(f"{field}: {_first_difference(mine, theirs)}")
+    _same_words(one.words, other.words)
 
 
 def _first_difference(mine: object, theirs: object) -> str:

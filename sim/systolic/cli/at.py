@@ -25,6 +25,9 @@ def at_command(
     config: Config,
     *,
     cycle: Annotated[int, typer.Option("--cycle", help="Cycle of the array, from 0.")],
+    core: Annotated[
+        str, typer.Option("--core", help="Of several cores the one to show (default: core0).")
+    ] = "",
     pe: Annotated[str | None, typer.Option("--pe", metavar="ROW,COL", help="One PE only.")] = None,
     engine: EngineOption = None,
     chip: ChipName = None,
@@ -41,8 +44,9 @@ def at_command(
     where = _pe(pe)
     options = WorkOptions(engine, chip, inputs, overrides, no_check)
     found = recorded_run(config, options, snapshots.WRITES, grid=True)
+    at = snapshots.core_of(found.result, core, "--core")
     with of_option("--cycle"):
-        shot = snapshots.snapshot(found.result, found.images, cycle)
+        shot = snapshots.snapshot(found.result, found.images_of(at), cycle, at)
     with of_option("--pe"):
         data = snapshots.as_json(shot, where)
     typer.echo(json.dumps(data) if as_json else _text(data))

@@ -16,7 +16,7 @@ from systolic.errors import SystolicError, perhaps, shortened
 
 if TYPE_CHECKING:
     from systolic.config.chip_values import ChipValue
-    from systolic.hw.spec import Chip
+    from systolic.hw.spec import Chip, MultiCoreChip
 
 ACTIONS = ("show", "list")
 
@@ -72,7 +72,7 @@ def _show(name: str, as_json: bool) -> None:
         _print(chip, values)
 
 
-def _facts(chip: Chip, values: list[ChipValue]) -> dict[str, Any]:
+def _facts(chip: Chip | MultiCoreChip, values: list[ChipValue]) -> dict[str, Any]:
     """Return what `--json` prints."""
     told = chip.provenance
     return {
@@ -89,7 +89,7 @@ def _facts(chip: Chip, values: list[ChipValue]) -> dict[str, Any]:
     }
 
 
-def _print(chip: Chip, values: list[ChipValue]) -> None:
+def _print(chip: Chip | MultiCoreChip, values: list[ChipValue]) -> None:
     from systolic.config.dump import toml_text
 
     typer.echo(f"{chip.name}: {chip.description}\n")

@@ -230,10 +230,10 @@ def chip_placement(
         return place_in_dram(shape)
     if chip is None:
         raise LayoutError(f"--buffer {buffer} needs --chip NAME: its size is the chip's")
-    from systolic.config.chip_file import find_chip, load_chip  # pydantic takes long to load
+    from systolic.config.chip_file import find_chip, load_one_core  # pydantic takes long to load
 
     sizes = None if block is None else read_numbers(block)
-    spec = load_chip(find_chip(chip, Path(), "--chip"))
+    spec = load_one_core(find_chip(chip, Path(), "--chip"))
     if buffer == "result_buffer":
         room = BufferGeometry(
             buffer,

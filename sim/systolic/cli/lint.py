@@ -16,9 +16,11 @@ import typer
 from systolic.cli.options import of_name
 from systolic.cli.run_program import chip_of
 from systolic.errors import readable
-from systolic.hw.spec import Chip
-from systolic.isa import Diagnostic, Module, lint, load_module
+from systolic.hw.spec import Chip, MultiCoreChip
+from systolic.isa import ChipModule, Diagnostic, Module, lint, load_module
 from systolic.isa.formats.lines import with_lines
+from systolic.isa.lint.several import lint_chip
+from systolic.run.chip_program import several
 
 FINDINGS = 1
 ProgramFile = Annotated[
@@ -38,11 +40,26 @@ def lint_command(
 ) -> None:
     """Check a program without running it; exit status 1 if it has errors."""
     module = load_module(program)
-    found = lint_module(module, chip_of(module, program, chip))
-    for line in report(module, found, str(program)):
+    hardware = chip_of(module, program, chip)
+    fitting = several(module, hardware)
+    if isinstance(fitting, Module):
+        assert isinstance(hardware, Chip)
+        found = lint_module(fitting, hardware)
+        lines = report(fitting, found, str(program))
+    else:
+        assert isinstance(hardware, MultiCoreChip)
+        found = lint_chip(fitting, hardware)
+        lines = report_several(fitting, found)
+    for line in lines:
         typer.echo(line)
     if is_faulty(found):
         raise typer.Exit(FINDINGS)
+
+
+def report_several(module: ChipModule, found: Sequence[Diagnostic]) -> list[str]:
+    """Return what `report` does for a program of several cores."""
+    count = sum(len(section.module.program.instructions) for section in module.sections)
+    return [*(readable(str(each)) for each in found), _last(module.name, count, found)]
 
 
 def lint_module(module: Module, chip: Chip) -> list[Diagnostic]:
@@ -55,12 +72,16 @@ def report(module: Module, found: Sequence[Diagnostic], source: str) -> list[str
 
     If the program was read as text, the line of a finding begins with the file and the line there.
     """
+    last = _last(module.program.name, len(module.program.instructions), found)
+    return [readable(line) for line in (*(_located(d, module, source) for d in found), last)]
+
+
+def _last(name: str, instructions: int, found: Sequence[Diagnostic]) -> str:
+    """Return the line that counts the findings."""
     counts = Counter(diagnostic.severity for diagnostic in found)
     count = ", ".join(f"{n} {severity}{'s' * (n > 1)}" for severity, n in counts.items())
-    instructions = len(module.program.instructions)
     size = f"{instructions} instruction{'s' * (instructions != 1)}"
-    last = f"{module.program.name}: {size}, {count or 'no findings'}"
-    return [readable(line) for line in (*(_located(d, module, source) for d in found), last)]
+    return readable(f"{name}: {size}, {count or 'no findings'}")
 
 
 def _located(diagnostic: Diagnostic, module: Module, source: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,11 +20,23 @@ class RecordedRun:
 
     result: Result
     images: list[Image]
+    by_core: Mapping[str, list[Image]] | None = None
 
-    def memory(self) -> Memory:
-        """Return the memories as they were at cycle 0."""
+    def images_of(self, core: str) -> list[Image]:
+        """Return what lay in the memories of a core and in DRAM; "": there is one core."""
+        if self.by_core is None or not core:
+            return self.images
+        in_dram = [each for each in self.images if each.access.buffer == "dram"]
+        own = [each for each in self.by_core.get(core, ()) if each.access.buffer != "dram"]
+        return [*own, *in_dram]
+
+    def memory(self, core: str = "") -> Memory:
+        """Return the memories as they were at cycle 0: of a core, if there are several."""
         from systolic.machine import Memory
+        from systolic.machine.values.chip_memory import ChipMemory
 
+        if self.result.several is not None:
+            return ChipMemory(self.result.several, self.by_core or {}).of(core or "core0")
         return Memory(self.result.chip, self.result.program, self.images)
 
 
@@ -46,9 +58,14 @@ def _program_run(
     config: Path, options: WorkOptions, kinds: Collection[str], *, grid: bool
 ) -> RecordedRun:
     from systolic.cli.run_program import prepare, read_inputs, run_job
+    from systolic.isa import Module
+    from systolic.run.chip_program import chip_images
     from systolic.run.program import program_images
 
     job = prepare(config, options)
     result = run_job(job, kinds, grid=grid)
     inputs = read_inputs(job.module, job.files, job.path)
-    return RecordedRun(result, program_images(job.module, inputs))
+    if isinstance(job.module, Module):
+        return RecordedRun(result, program_images(job.module, inputs))
+    images = chip_images(job.module, inputs)
+    return RecordedRun(result, [each for at in images.values() for each in at], images)

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from systolic.cli.run_file import run_and_report
-from systolic.cli.run_program import ProgramJob, read_inputs, run_program_and_report
+from systolic.cli.run_program import ProgramJob, check, read_inputs, run_program_and_report
 from systolic.cli.run_sweep import SweepOptions, sweep_and_report
-from systolic.config.chip_file import chip_of_tables
+from systolic.config.chip_file import any_chip_of_tables
 from systolic.engine_kind import ENGINE_KINDS
 from systolic.errors import SystolicError
-from systolic.isa import Module
+from systolic.isa import AnyModule
 from systolic.run.again import (
     Summary,
     entry,
@@ -20,8 +20,9 @@ from systolic.run.again import (
     require_same,
     require_same_inputs,
 )
+from systolic.run.chip_program import several
 from systolic.run.execute import load_inputs
-from systolic.run.program import check_module, read_program
+from systolic.run.program import read_program
 
 
 def run_again(path: Path, out: Path | None, *, as_json: bool, plots: bool) -> None:
@@ -69,8 +70,9 @@ def recorded_job(summary: Summary) -> ProgramJob:
         module, digest = read_program(path)
         if digest != summary.table("program").get("sha256"):
             raise SystolicError(f"{path} has changed since")
-        chip = chip_of_tables(summary.table("chip"), str(summary.path))
-        check_module(module, chip)
+        chip = any_chip_of_tables(summary.table("chip"), summary.path, str(summary.path))
+        module = several(module, chip)
+        check(module, chip)
         job = ProgramJob(
             path=path,
             sha256=digest,
@@ -90,7 +92,7 @@ def recorded_job(summary: Summary) -> ProgramJob:
     return job
 
 
-def _input_files(summary: Summary, module: Module) -> dict[str, Path]:
+def _input_files(summary: Summary, module: AnyModule) -> dict[str, Path]:
     names = [binding.name for binding in module.inputs]
     found = {name: entry(summary.found, "inputs", name, "data") for name in names}
     return {name: Path(file) for name, file in found.items() if isinstance(file, str)}

@@ -20,9 +20,10 @@ from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind
 from systolic.errors import SystolicError, WorkloadError, printable
 from systolic.hw.datatypes import data_type
-from systolic.hw.spec import Chip
-from systolic.isa import Binding, MatMul, Module, element_type
+from systolic.hw.spec import Chip, MultiCoreChip
+from systolic.isa import AnyModule, Binding, MatMul, Module, element_type
 from systolic.report.views import NO_RECORDS, WAVEFRONT
+from systolic.run.chip_program import check_chip_module, lines_named, several
 from systolic.run.execute import run
 from systolic.run.folder import PICTURE, SUMMARY, RunFolder, npy_name
 from systolic.run.program import (
@@ -56,8 +57,8 @@ class ProgramJob:
 
     path: Path
     sha256: str
-    module: Module
-    chip: Chip
+    module: AnyModule
+    chip: Chip | MultiCoreChip
     chip_path: Path
     files: Mapping[str, Path]
     engine: EngineKind = "event"
@@ -75,7 +76,8 @@ def prepare(path: Path, options: WorkOptions) -> ProgramJob:
     module, sha256 = read_program(path)
     chip_path = _chip_path(module, path, options.chip)
     chip = chip_of(module, path, options.chip, set_values(options.overrides))
-    check_module(module, chip)
+    module = several(module, chip)
+    check(module, chip)
     return ProgramJob(
         path=path,
         sha256=sha256,
@@ -90,6 +92,17 @@ def prepare(path: Path, options: WorkOptions) -> ProgramJob:
     )
 
 
+def check(module: AnyModule, chip: Chip | MultiCoreChip) -> None:
+    """Raise SystolicError unless program and arrays fit the chip, and this computer's memory."""
+    if isinstance(module, Module):
+        assert isinstance(chip, Chip)
+        check_module(module, chip)
+    else:
+        assert isinstance(chip, MultiCoreChip)
+        with lines_named(module):
+            check_chip_module(module, chip)
+
+
 def run_program_and_report(
     job: ProgramJob,
     out: Path,
@@ -102,13 +115,15 @@ def run_program_and_report(
 
     accept: the same as for `systolic.cli.run_file.run_and_report`.
     """
-    plots = plots and job.values
+    plots = plots and job.values and isinstance(job.module, Module)
     folder = RunFolder(out)
     names = {binding.name: npy_name(binding.name) for binding in job.module.outputs}
     arrays = names.values() if job.values else ()
     reads = [job.path, *(job.files.values() if job.values else ())]
     folder.check([SUMMARY, *arrays, *([PICTURE] if plots else [])], reads)
-    records = WAVEFRONT.records.of(picture_elements(job.module)) if plots else NO_RECORDS
+    records = NO_RECORDS
+    if plots and isinstance(job.module, Module):
+        records = WAVEFRONT.records.of(picture_elements(job.module))
     result = run_job(job, records.words, grid=records.grid)
     report(result, names, folder, as_json=as_json, plots=plots, accept=accept)
 
@@ -116,7 +131,7 @@ def run_program_and_report(
 def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False) -> Result:
     """Read the inputs of a job and run it; the summary says which files everything came from."""
     inputs = read_inputs(job.module, job.files, job.path) if job.values else None
-    with ProgressBar(printable(job.module.program.name)) as progress:
+    with ProgressBar(printable(name_of(job.module))) as progress:
         result = run(
             job.module,
             job.chip,
@@ -131,14 +146,19 @@ def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False)
     return with_files(result, files)
 
 
-def _chip_path(module: Module, program: Path, chip: str | None) -> Path:
+def name_of(module: AnyModule) -> str:
+    """Return the name of a program."""
+    return module.program.name if isinstance(module, Module) else module.name
+
+
+def _chip_path(module: AnyModule, program: Path, chip: str | None) -> Path:
     """Return the file of the chip asked for, or else of the chip that the program names."""
     return chip_beside(module, program) if chip is None else find_chip(chip, Path(), "--chip")
 
 
 def chip_of(
-    module: Module, program: Path, chip: str | None, overrides: Sequence[Override] = ()
-) -> Chip:
+    module: AnyModule, program: Path, chip: str | None, overrides: Sequence[Override] = ()
+) -> Chip | MultiCoreChip:
     """Return the chip asked for, or else the chip that the program names, from its folder."""
     return program_chip(module, program, _chip_path(module, program, chip), overrides)
 
@@ -146,7 +166,7 @@ def chip_of(
 # -- inputs ---------------------------------------------------------------------------------------
 
 
-def read_inputs(module: Module, files: Mapping[str, Path], program: Path) -> dict[str, Array]:
+def read_inputs(module: AnyModule, files: Mapping[str, Path], program: Path) -> dict[str, Array]:
     """Return the module's inputs, read from .npy files.
 
     Raises WorkloadError if a file is missing, or holds another shape or type than its input.
@@ -160,7 +180,7 @@ def read_inputs(module: Module, files: Mapping[str, Path], program: Path) -> dic
     return {binding.name: _read(files[binding.name], binding) for binding in module.inputs}
 
 
-def input_files(module: Module, given: Sequence[str]) -> dict[str, Path]:
+def input_files(module: AnyModule, given: Sequence[str]) -> dict[str, Path]:
     """Return the file of each input from NAME=FILE texts, and folders that hold NAME.npy files."""
     names = [binding.name for binding in module.inputs]
     files: dict[str, Path] = {}

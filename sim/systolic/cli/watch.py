@@ -18,6 +18,7 @@ from systolic.cli.options import (
     is_number,
 )
 from systolic.errors import SystolicError, perhaps
+from systolic.hw.spec.places import split as split_place
 from systolic.isa import Buffer
 
 if TYPE_CHECKING:
@@ -41,18 +42,22 @@ def watch_command(
 ) -> None:
     """Print every write of one word; or the first cycle in which it differs from a value.
 
+    On a chip of several cores its buffer has the name of a core, such as core1.state_buffer:0:3.
+
     The word is an element of the type in which the run first reaches it.
     """
     from systolic.cli.recorded import recorded_run
     from systolic.run import snapshot as snapshots
     from systolic.run.verdict import require_right
 
-    place = snapshots.Place(*_word(word))
+    at, rest = split_place(word)
+    place = snapshots.Place(*_word(rest))
     options = WorkOptions(engine, chip, inputs, overrides, no_check)
     found = recorded_run(config, options, snapshots.WRITES)
-    dtype = snapshots.type_of_word(found.result.program, found.images, place)
-    initial = snapshots.initial_value(found.memory(), place, dtype)
-    writes = snapshots.changes(found.result, place, dtype)
+    at = snapshots.core_of(found.result, at, "--word")
+    dtype = snapshots.type_of_word(found.result, found.images_of(at), place, at)
+    initial = snapshots.initial_value(found.memory(at), place, dtype)
+    writes = snapshots.changes(found.result, place, dtype, at)
     for line in (
         _lines(writes, initial) if differs is None else _differing(writes, initial, differs)
     ):

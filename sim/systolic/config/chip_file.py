@@ -15,13 +15,13 @@ from systolic.config.explain import explain
 from systolic.config.override import Override, apply, origin_of
 from systolic.config.toml_file import read_toml
 from systolic.errors import ConfigError, listed, perhaps, shortened
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.reading import check_file
 from systolic.shipped import CHIPS
 
 
-def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
-    """Return the chip a file describes, after overrides of its keys.
+def load_one_core(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
+    """Return the chip of one core that a file describes, after overrides of its keys.
 
     Raises:
         ConfigError: one line naming file, table and key.
@@ -31,8 +31,61 @@ def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
     return chip_of_tables(read_toml(file, "a chip file"), str(file), overrides)
 
 
+def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip | MultiCoreChip:
+    """Return the chip a file describes, after overrides: of one core, or with [[cores]] of several.
+
+    Raises:
+        ConfigError: one line naming file, table and key.
+
+    """
+    file = Path(path)
+    return any_chip_of_tables(read_toml(file, "a chip file"), file, str(file), overrides)
+
+
+def any_chip_of_tables(
+    tables: dict[str, Any], file: Path, origin: str, overrides: Sequence[Override] = ()
+) -> Chip | MultiCoreChip:
+    """Return the chip that tables describe; chips that they name are looked for beside `file`."""
+    if "cores" not in tables:
+        return chip_of_tables(tables, origin, overrides)
+    tables = _with_named(apply(tables, overrides), file, origin)
+    try:
+        return MultiCoreChip.model_validate(tables)
+    except ValidationError as error:
+        raise explain(error, MultiCoreChip, lambda at: origin_of(at, overrides, origin)) from None
+
+
+def _with_named(tables: dict[str, Any], file: Path, origin: str) -> dict[str, Any]:
+    """Return the tables with those of the chips that they name in place of the names."""
+    found = dict(tables)
+    for table, key, part in (("cores", "core", None), ("controllers", "dram", "dram")):
+        entries = tables.get(table)
+        if isinstance(entries, list):
+            found[table] = [_named_in(each, key, part, file, origin) for each in entries]
+    return found
+
+
+def _named_in(entry: Any, key: str, part: str | None, file: Path, origin: str) -> Any:
+    name = entry.get(key) if isinstance(entry, dict) else None
+    if not isinstance(name, str):
+        return entry
+    path = find_chip(name, file.parent, origin)
+    tables = read_toml(path, "a chip file")
+    if "cores" in tables:
+        raise ConfigError(
+            f'{origin}: {key}: "{shortened(name)}" has [[cores]] itself; needed a chip of one core'
+        )
+    chip_of_tables(tables, str(path))  # what is wrong in that file is said of that file
+    return {**entry, key: tables if part is None else tables[part]}
+
+
 def chip_of_tables(tables: dict[str, Any], origin: str, overrides: Sequence[Override] = ()) -> Chip:
     """Return the chip that tables describe, after overrides; messages call the tables `origin`."""
+    if "cores" in tables:
+        raise ConfigError(
+            f"{origin}: is a chip of several cores ([[cores]]), which runs programs; needed a chip "
+            "of one core"
+        )
     try:
         return Chip.model_validate(apply(tables, overrides))
     except ValidationError as error:

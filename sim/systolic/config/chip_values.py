@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.hw.spec.provenance import Provenance, is_list_of_tables
 
 DEFAULT = "default"
@@ -33,11 +33,11 @@ class ChipValue:
     source: str
 
 
-def chip_values(chip: Chip) -> list[ChipValue]:
+def chip_values(chip: Chip | MultiCoreChip) -> list[ChipValue]:
     """Return every value of a chip that was read from a file, in the order of its tables."""
     written = dict(_leaves("", chip.model_dump(mode="json", exclude=APART, exclude_unset=True)))
     every = dict(_leaves("", chip.model_dump(mode="json", exclude=APART, exclude_none=True)))
-    if chip.has_plain_priority:
+    if isinstance(chip, Chip) and chip.has_plain_priority:
         del written["port_priority"]  # the chip fills it in while it is read
     provenance = chip.provenance or Provenance()
     return [_value(key, value, key in written, provenance) for key, value in every.items()]

@@ -6,11 +6,15 @@ import json
 import math
 from typing import Any
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 
 
-def to_toml(chip: Chip) -> str:
+def to_toml(chip: Chip | MultiCoreChip) -> str:
     """Return the chip as the text of a chip file that gives the same chip when loaded."""
+    if isinstance(chip, MultiCoreChip):
+        keys = chip.model_dump(mode="json", exclude_none=True)
+        lines = [f"{toml_key(key)} = {toml_text(value)}" for key, value in keys.items()]
+        return "\n".join(lines) + "\n"
     keys = chip.model_dump(mode="json", exclude_none=True)
     engines = {f"engines.{name}": table for name, table in keys.pop("engines", {}).items()}
     tables = {name: value for name, value in keys.items() if isinstance(value, dict)}

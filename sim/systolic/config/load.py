@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from systolic.arrays import Array
 from systolic.config.blame import Blame
-from systolic.config.chip_file import chip_of_tables, find_chip, load_chip
+from systolic.config.chip_file import chip_of_tables, find_chip, load_one_core
 from systolic.config.compile_table import CompileTable, options_of
 from systolic.config.explain import explain
 from systolic.config.graph_tables import input_sources, read_graph, with_operands
@@ -140,7 +140,7 @@ def load_overridden(
         chip = chip_of_tables(recorded.chip, str(chip_path), for_chip)
     else:
         chip_path = _chip_path(run, path, overrides)
-        chip = load_chip(chip_path, for_chip)
+        chip = load_one_core(chip_path, for_chip)
     blame = Blame(path, overrides)
     graph = read_graph(run.workload, blame)
     return RunConfig(

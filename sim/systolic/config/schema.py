@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from systolic.config.run_file import RunFile
 from systolic.errors import ConfigError, perhaps, shortened
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 FILES: dict[str, type[BaseModel]] = {"chip": Chip, "run": RunFile}
@@ -24,4 +24,16 @@ def schema(kind: str, others: Mapping[str, type[BaseModel]] | None = None) -> di
     if kind not in files:
         known = f"(known: {', '.join(files)}){perhaps(kind, files)}"
         raise ConfigError(f'no schema "{shortened(kind)}" {known}')
-    return {"$schema": DRAFT, **files[kind].model_json_schema()}
+    found = files[kind].model_json_schema()
+    return {"$schema": DRAFT, **(_of_either_kind(found) if kind == "chip" else found)}
+
+
+def _of_either_kind(one: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of chip files, of one core or with [[cores]], whose cores may be names."""
+    several = MultiCoreChip.model_json_schema()
+    parts = one.pop("$defs") | several.pop("$defs")
+    for table, key in (("Cores", "core"), ("Controllers", "dram")):
+        entry = parts[table]["properties"]
+        told = entry[key].pop("description")
+        entry[key] = {"anyOf": [entry[key], {"type": "string"}], "description": told}
+    return {"$defs": parts, "anyOf": [one, several]}

@@ -14,10 +14,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from systolic.critical_path.points import Lives, Point
+from systolic.critical_path.several import JointLives
 from systolic.hw.formulas.timing import right_cycles
 from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.hw.units import unit_of, units_of
-from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa import Command, DmaCopy, DmaMove, LoadWeights, MatMul, OnEngine
 from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import lanes
 from systolic.isa.engines import pace_of, table_loaded
@@ -27,6 +28,8 @@ SEMAPHORE, DISPATCH, INTERVAL, QUEUE, FETCH = "semaphore", "dispatch", "interval
 """What passes between a point and the start that waited for it: the post until it is seen,
 dispatch, the least distance of two starts, nothing (the queue is in order), instruction fetch."""
 
+START, COMMAND = "start", "command"
+"""On a chip with processors: from a start until the core begins, and from command to command."""
 SINCE_START = (INTERVAL, DISPATCH)
 
 
@@ -57,7 +60,7 @@ class Causes:
 
     def of(self, index: int) -> list[Cause]:
         """Return all causes of the start of an instruction, without the dispatch behind them."""
-        found = [*self._own[index], *self._waits(self.lives.instruction(index))]
+        found = [*self._own[index], *self._waits(index), *self._starts(index)]
         if index in self.lives.fetches:
             found.append(Cause(None, self.lives.fetches[index].arrival, FETCH))
         return [*found, *self._sequence(self._before.get(index))]
@@ -84,29 +87,99 @@ class Causes:
         """Return the posts of each semaphore, in the order in which others see them."""
         lives, found = self.lives, [list[_Made]() for _ in self.lives.program.semaphores]
         for index in lives.times:
-            unit = unit_of(lives.times[index].unit)
-            delay = (lives.chip.post_cycles(unit) - 1) * lives.period(index)
+            unit = unit_of(lives.local(lives.times[index].unit))
+            delay = (lives.chip_of(index).post_cycles(unit) - 1) * lives.period(index)
             for post in lives.instruction(index).posts:
+                late = delay + lives.hop_ticks(index, post.semaphore)
                 found[post.semaphore] += [
-                    _Made(point.tick + delay, point) for point in lives.results(index, post.on)
+                    _Made(point.tick + late, point) for point in lives.results(index, post.on)
                 ]
-        return [sorted(posts) for posts in found]
+        return [
+            sorted(made for made in posts if made.visible >= self._begun(number))
+            for number, posts in enumerate(found)
+        ]
 
-    def _waits(self, instruction: Instruction) -> Iterator[Cause]:
+    def _begun(self, semaphore: int) -> int:
+        """Return the tick from which a semaphore counts: that at which its program starts."""
+        lives = self.lives
+        if not isinstance(lives, JointLives):
+            return 0
+        return lives.begun(lives.joint.launch_of_semaphore[semaphore])
+
+    def _starts(self, index: int) -> Iterator[Cause]:
+        """Yield the command that started the program of an instruction, or that put in a copy."""
+        lives = self.lives
+        if not isinstance(lives, JointLives):
+            return
+        launch = lives.joint.launch_of[index]
+        if lives.joint.launches[launch].by is not None:
+            yield Cause(lives.end(lives.start_of(launch)), lives.begun(launch), START)
+        if index in self._put:
+            yield self._put[index]
+
+    @cached_property
+    def _put(self) -> dict[int, Cause]:
+        """Return, by copy of a processor, the end of the command before it, and when it was put in.
+
+        So it is for each command behind a copy, too.
+        """
+        lives, found = self.lives, dict[int, Cause]()
+        if not isinstance(lives, JointLives):
+            return found
+        for launch in lives.joint.launches:
+            if launch.section.place.kind != "processor":
+                continue
+            period = lives.joint.chip.queue_periods[launch.at]
+            spec = lives.joint.chip.processor_specs[launch.section.place.number]
+            tick, before = 0, None
+            for place, each in enumerate(launch.program.instructions):
+                index = launch.first_instruction + place
+                if isinstance(each, Command):
+                    if index not in lives.times:
+                        break
+                    found[index] = Cause(before, tick, COMMAND)
+                    before, tick = lives.end(index), lives.end(index).tick
+                else:
+                    tick += spec.cycles_of("copy") * period
+                    found[index] = Cause(before, tick, COMMAND)
+        return found
+
+    def _waits(self, index: int) -> Iterator[Cause]:
+        instruction = self.lives.instruction(index)
+        if isinstance(instruction, Command) and instruction.word == "start":
+            yield from self._stops(index, instruction)
         for wait in instruction.waits:
             if wait.value > 0:
                 made = self.posts[wait.semaphore][wait.value - 1]
                 yield Cause(made.point, made.visible, SEMAPHORE)
 
+    def _stops(self, index: int, command: Command) -> Iterator[Cause]:
+        """Yield the ends that a start waits for: of the core's program before, and of its code."""
+        lives, start = self.lives, self.lives.times[index].start
+        for other, times in lives.times.items():
+            instruction = lives.instruction(other)
+            is_code = isinstance(instruction, DmaMove) and instruction.brings_code
+            at = instruction.target_at.partition(".")[0] if isinstance(instruction, DmaMove) else ""
+            is_own = times.unit.startswith(f"{command.at}.")
+            if (is_own or (is_code and at == command.at)) and lives.end(other).tick <= start:
+                yield _at(lives.end(other))
+
     # -- the unit and its queue --------------------------------------------------------------------
 
     def _spec(self, index: int) -> _Sequencer:
-        return self._sequencers[unit_of(self.lives.times[index].unit)]
+        if isinstance(self.lives.instruction(index), Command):
+            return _Sequencer(0, 0)
+        chip = self.lives.chip_of(index)
+        if id(chip) not in self._sequencers:
+            self._sequencers[id(chip)] = {
+                unit: _Sequencer.of(chip.unit(unit)) for unit in units_of(chip.lane_engines)
+            }
+        return self._sequencers[id(chip)][unit_of(self.lives.local(self.lives.times[index].unit))]
 
     @cached_property
-    def _sequencers(self) -> dict[str, _Sequencer]:
-        chip = self.lives.chip
-        return {unit: _Sequencer.of(chip.unit(unit)) for unit in units_of(chip.lane_engines)}
+    def _sequencers(self) -> dict[int, dict[str, _Sequencer]]:
+        """Return the sequencers of each chip that was asked for, by its identity."""
+        return {}
 
     @cached_property
     def _own(self) -> dict[int, list[Cause]]:
@@ -118,6 +191,8 @@ class Causes:
                 each = self._array(queue)
             elif issubclass(kind, DmaCopy):
                 each = self._dma(queue)
+            elif issubclass(kind, Command):
+                each = ([] for _ in queue)
             else:
                 each = self._engine(queue)
             found |= zip(queue, each, strict=True)
@@ -141,7 +216,7 @@ class Causes:
         for index in queue:
             instruction = lives.instruction(index)
             assert isinstance(instruction, LoadWeights | MatMul)
-            tile = array_tile(instruction, lives.chip.pe_array)
+            tile = array_tile(instruction, lives.chip_of(index).pe_array)
             found = [_at(lives.last(load)) for other, load in loads.items() if other.meets(tile)]
             if late is not None and not late.meets(tile):
                 found.append(self._behind_last(loads[late]))
@@ -164,7 +239,7 @@ class Causes:
 
     def _asked_last(self, load: int, multiplies: Sequence[int]) -> bool:
         """Return whether a load started in the cycle of an injection that it waited for."""
-        array, start = self.lives.chip.pe_array, self.lives.start(load).tick
+        array, start = self.lives.chip_of(load).pe_array, self.lives.start(load).tick
         if array.weight_buffer == "serial" or _Sequencer.of(array).serial_cycles:
             return False
         return any(self._load_after(each).tick == start for each in multiplies)
@@ -176,7 +251,8 @@ class Causes:
 
     def _share_bank(self, one: int, other: int) -> bool:
         """Return whether two multiplies share a column and a bank of the result buffer."""
-        tiles = [array_tile(self._multiply(i), self.lives.chip.pe_array) for i in (one, other)]
+        array = self.lives.chip_of(one).pe_array
+        tiles = [array_tile(self._multiply(i), array) for i in (one, other)]
         return tiles[0].columns.meets(tiles[1].columns) and self._bank(one) == self._bank(other)
 
     def _multiply(self, index: int) -> MatMul:
@@ -186,12 +262,12 @@ class Causes:
 
     def _bank(self, multiply: int) -> int:
         """Return the bank of the result buffer that a multiply writes."""
-        size = self.lives.chip.result_buffer.bank_bytes
+        size = self.lives.chip_of(multiply).result_buffer.bank_bytes
         return self._multiply(multiply).result.span.first // size
 
     def _multiply_after(self, multiply: int) -> list[Cause]:
         """Return what holds back a multiply that must follow another one."""
-        lives, array = self.lives, self.lives.chip.pe_array
+        lives, array = self.lives, self.lives.chip_of(multiply).pe_array
         how, columns = lives.streaming[multiply], self._multiply(multiply).result.partitions
         least = min(array.min_vectors, columns) * how.vector_cycles
         return [
@@ -201,7 +277,7 @@ class Causes:
 
     def _load_after(self, multiply: int) -> Point:
         """Return the point of a multiply from which the next load may start."""
-        lives, array = self.lives, self.lives.chip.pe_array
+        lives, array = self.lives, self.lives.chip_of(multiply).pe_array
         if array.weight_buffer == "double":
             return lives.first(multiply)
         if array.weight_buffer == "single":
@@ -219,7 +295,8 @@ class Causes:
         for index in queue:
             instruction = lives.instruction(index)
             assert isinstance(instruction, OnEngine)
-            spec = lives.chip.engine(instruction.engine)
+            chip = lives.chip_of(index)
+            spec = chip.engine(instruction.engine)
             loaded = table_loaded(instruction, spec, held)
             shared = range(*lanes(instruction)) if spec.independent_lanes else range(1)
             asked = shared if loaded is None else before
@@ -228,7 +305,7 @@ class Causes:
                 self._interval(earlier, cycles) for earlier, cycles in apart
             ]
             before.update(dict.fromkeys(shared, index))
-            least = (index, pace_of(instruction, spec, lives.chip).interval_cycles)
+            least = (index, pace_of(instruction, spec, chip).interval_cycles)
             if loaded is not None:
                 held, apart = loaded, [least, (index, spec.table_cycles)]
             else:
@@ -236,7 +313,7 @@ class Causes:
 
     def _dma(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
         """Yield when the queue has room for one more copy under way."""
-        lives, most = self.lives, self.lives.chip.dma.outstanding
+        lives, most = self.lives, self.lives.chip_of(queue[0]).dma.outstanding
         for place in range(len(queue)):
             found = [_at(lives.end(queue[place - most]))] if place >= most else []
             if most > 1 and place:
@@ -281,14 +358,15 @@ class Causes:
 
     def slot_given(self, index: int) -> Point | None:
         """Return the start that gave up the slot of the buffer; None if one was free at cycle 0."""
-        spec, queue = self.lives.chip.fetch, self.lives.queues[self.lives.fetches[index].unit]
+        spec = self.lives.chip_of(index).fetch
+        queue = self.lives.queues[self.lives.fetches[index].unit]
         assert spec is not None
         place = self._place[index] - spec.buffer_instructions
         return self.lives.start(queue[place]) if place >= 0 else None
 
-    def fetch_cycle_after(self, tick: int) -> int:
-        """Return the first cycle of fetch that begins after a tick."""
-        period = self.lives.chip.fetch_period
+    def fetch_cycle_after(self, tick: int, index: int = 0) -> int:
+        """Return the first cycle of an instruction's fetch that begins after a tick."""
+        period = self.lives.chip_of(index).fetch_period
         return (tick // period + 1) * period
 
     def fetch_after(self, index: int) -> int | None:
@@ -297,15 +375,21 @@ class Causes:
 
     def path_free(self, index: int) -> int:
         """Return the tick from which the path was free again after the fetch of an instruction."""
-        chip = self.lives.chip
+        chip = self.lives.chip_of(index)
         assert chip.fetch is not None
         latency = chip.fetch.latency_cycles * chip.fetch_period
         return self.lives.fetches[index].arrival - latency
 
     @cached_property
     def _fetch_before(self) -> dict[int, int]:
-        order = [each.instruction for each in self.lives.trace.fetches]
-        return {b: a for a, b in pairwise(order)}
+        paths: dict[int, list[int]] = {}
+        for each in self.lives.trace.fetches:
+            paths.setdefault(self._path(each.instruction), []).append(each.instruction)
+        return {b: a for order in paths.values() for a, b in pairwise(order)}
+
+    def _path(self, index: int) -> int:
+        """Return a number for the path that fetches an instruction: each program has its own."""
+        return self.lives.joint.launch_of[index] if isinstance(self.lives, JointLives) else 0
 
     @cached_property
     def _fetch_after(self) -> dict[int, int]:

@@ -15,7 +15,6 @@ from functools import cached_property
 from systolic.critical_path.points import Lives
 from systolic.hw.units import kind_of
 from systolic.isa import Access, Buffer, LoadWeights
-from systolic.isa.effects import reads, writes
 from systolic.trace.records import ALL_PARTITIONS, Stall
 
 
@@ -34,10 +33,14 @@ class Holders:
         tick = stall.tick + stall.cycles * lives.trace.periods[stall.unit] - 1
         found = [
             index
-            for index in self._on(stall.winner, tick)
+            for index in self._on(self._client_of(stall.winner), tick)
             if index != stall.instruction and self._uses(index, stall, tick)
         ]
         return min((i for i in found if not self._is_refused(i, tick)), default=None)
+
+    def _client_of(self, winner: str) -> str:
+        """Return the client that a stall names; DMA queues of any core may have a core's port."""
+        return "dma" if winner.endswith(".dma") else winner
 
     def _on(self, client: str, tick: int) -> Iterator[int]:
         """Yield the instructions of a client that were on in a tick, the latest of a queue first.
@@ -67,32 +70,33 @@ class Holders:
 
     def _client(self, index: int) -> str:
         unit = self.lives.times[index].unit
-        if kind_of(unit) == "array":
+        local = self.lives.local(unit)
+        if kind_of(local) == "array":
             is_load = isinstance(self.lives.instruction(index), LoadWeights)
-            return "weights" if is_load else "moving"
-        return "dma" if kind_of(unit) == "dma" else unit
+            return unit.removesuffix(local) + ("weights" if is_load else "moving")
+        return "dma" if kind_of(local) == "dma" else unit
 
     def _uses(self, index: int, stall: Stall, tick: int) -> bool:
         """Return whether an instruction was reading, or writing, behind the port in a tick."""
-        lives, instruction = self.lives, self.lives.instruction(index)
+        lives = self.lives
         times, period = lives.times[index], lives.period(index)
         is_read = stall.direction == "read"
         within = times.first <= tick < (times.last if is_read else times.done) + period
-        accesses = reads(instruction) if is_read else writes(instruction)
-        return within and any(self._is_behind(access, stall) for access in accesses)
+        return within and any(
+            name == stall.buffer and self._is_behind(name, access, stall)
+            for name, access in lives.touched(index, is_read=is_read)
+        )
 
-    def _is_behind(self, access: Access, stall: Stall) -> bool:
-        """Return whether an access has bytes behind the refused port."""
-        chip = self.lives.chip
+    def _is_behind(self, name: str, access: Access, stall: Stall) -> bool:
+        """Return whether an access to a buffer has bytes behind the refused port."""
+        chip = self.lives.chip_with(name)
         is_state = access.buffer is Buffer.STATE
         size = chip.state_buffer.bank_bytes if is_state else chip.result_buffer.bank_bytes
         bytes_ = access.span
         banks = range(bytes_.first // size, -(-bytes_.stop // size))
         lanes = range(access.lanes.first, access.lanes.stop)
-        return (
-            access.buffer == stall.buffer
-            and stall.bank in banks
-            and (stall.partition == ALL_PARTITIONS or stall.partition in lanes)
+        return stall.bank in banks and (
+            stall.partition == ALL_PARTITIONS or stall.partition in lanes
         )
 
     def _is_refused(self, index: int, tick: int) -> bool:

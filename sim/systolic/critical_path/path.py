@@ -119,7 +119,7 @@ class _Walk:
         reasons = Counter[str]()
         for stint in stints:
             reasons[stint.reason] += stint.stop - stint.first
-        if reasons["moving"] and kind_of(self.lives.times[index].unit) == "dma":
+        if reasons["moving"] and kind_of(self.lives.local(self.lives.times[index].unit)) == "dma":
             reasons.update(self.moving(index, reasons.pop("moving")))
         return +reasons
 

@@ -19,7 +19,18 @@ from systolic.critical_path.streamed import streamed
 from systolic.hw.formulas.timing import dma_latency_cycles, result_depth, right_cycles
 from systolic.hw.spec import Chip
 from systolic.hw.units import kind_of
-from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine, Program
+from systolic.isa import (
+    Access,
+    Buffer,
+    Command,
+    DmaCopy,
+    Instruction,
+    LoadWeights,
+    MatMul,
+    OnEngine,
+    Program,
+)
+from systolic.isa.effects import reads, writes
 from systolic.isa.engines import pace_of
 from systolic.isa.streaming import Streaming
 from systolic.trace.records import FetchTimes, InstructionTimes, Stall, Trace
@@ -59,6 +70,35 @@ class Lives:
     program: Program
     trace: Trace
 
+    def chip_of(self, index: int) -> Chip:
+        """Return the hardware that an instruction runs on: the core, if there are several."""
+        return self.chip
+
+    def chip_with(self, buffer: str) -> Chip:
+        """Return the core that has a buffer, by its name."""
+        return self.chip
+
+    def local(self, unit: str) -> str:
+        """Return the name of a unit in its core."""
+        return unit
+
+    def latency_ticks(self, index: int) -> int:
+        """Return the ticks from the start of a copy until it may move its first descriptor."""
+        copy = self.instruction(index)
+        assert isinstance(copy, DmaCopy)
+        outside = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+        return dma_latency_cycles(self.chip, dram=outside) * self.period(index)
+
+    def hop_ticks(self, index: int, semaphore: int) -> int:
+        """Return the ticks that a post takes longer than within a core."""
+        return 0
+
+    def touched(self, index: int, *, is_read: bool) -> list[tuple[str, Access]]:
+        """Return what an instruction reads or writes, with the names of the buffers."""
+        instruction = self.instruction(index)
+        accesses = reads(instruction) if is_read else writes(instruction)
+        return [(access.buffer, access) for access in accesses]
+
     @cached_property
     def times(self) -> dict[int, InstructionTimes]:
         """Return when each instruction did what."""
@@ -93,7 +133,7 @@ class Lives:
         found = {}
         for queue, indices in self.queues.items():
             free = 0
-            for index in indices if kind_of(queue) == "dma" else ():
+            for index in indices if kind_of(self.local(queue)) == "dma" else ():
                 found[index] = max(self.ready(index), free)
                 free = self.end(index).tick
         return found
@@ -145,11 +185,12 @@ class Lives:
         """Return when an instruction makes the posts on an event: done, every row or partition."""
         instruction = self.instruction(index)
         if isinstance(instruction, DmaCopy):
-            return [self.end(index)] * self.chip.dma.posts_per_copy
+            return [self.end(index)] * self.chip_of(index).dma.posts_per_copy
         if on == "done" or not isinstance(instruction, MatMul):
             return [self.end(index)]
-        period, array = self.period(index), self.chip.pe_array
-        depth, columns = result_depth(self.chip), instruction.result.lanes
+        chip = self.chip_of(index)
+        period, array = self.period(index), chip.pe_array
+        depth, columns = result_depth(chip), instruction.result.lanes
         if on == "partition":
             last = self.times[index].last
             behind = [(depth + right_cycles(array, c) + 1) * period for c in range(*columns)]
@@ -175,11 +216,7 @@ class Lives:
 
     def ready(self, index: int) -> int:
         """Return the tick at which the latency of a copy is over."""
-        copy = self.instruction(index)
-        assert isinstance(copy, DmaCopy)
-        outside = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
-        latency = dma_latency_cycles(self.chip, dram=outside) * self.period(index)
-        return self.times[index].start + latency
+        return self.times[index].start + self.latency_ticks(index)
 
     def begin(self, index: int) -> int:
         """Return the tick at which a copy begins with its first descriptor."""
@@ -208,10 +245,13 @@ class Lives:
                 first = begin if begin > ready else first
                 parts = [("latency", begin), ("moving", point.tick)]
             case OnEngine():
-                fixed = pace_of(instruction, self.chip.engine(instruction.engine), self.chip)
+                chip = self.chip_of(index)
+                fixed = pace_of(instruction, chip.engine(instruction.engine), chip)
                 read = first + fixed.fixed_cycles * self.period(index)
                 parts = [("fixed cycles", read), ("streaming", point.streamed)]
                 parts.append(("draining", point.tick))
+            case Command():
+                parts = [("command", point.tick)]
         for reason, stop in parts:
             stop = min(stop, point.tick)
             if stop > first:

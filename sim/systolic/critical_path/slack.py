@@ -92,7 +92,7 @@ class _Slack:
         if end is not None and isinstance(self.lives.instruction(index), DmaCopy):
             self.after[end.instruction].append((index, self.lives.begin(index) - end.tick))
         if index in self.lives.fetches and (start := self.causes.slot_given(index)) is not None:
-            free = self.causes.fetch_cycle_after(start.tick)
+            free = self.causes.fetch_cycle_after(start.tick, index)
             begin = self.lives.fetches[index].begin
             self.fetched_after[start.instruction] = index, begin - free
 

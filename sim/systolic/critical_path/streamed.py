@@ -9,8 +9,8 @@ from systolic.isa.streaming import Streaming, streaming
 from systolic.trace.records import Trace
 
 
-def streamed(program: Program, chip: Chip, trace: Trace) -> dict[int, Streaming]:
-    """Return of each multiply, by its index, how its vectors were streamed."""
+def streamed(program: Program, chip: Chip, trace: Trace, unit: str = "") -> dict[int, Streaming]:
+    """Return of each multiply, by its index, how its vectors were streamed. unit: the array."""
     array = chip.pe_array
     found = {
         index: streaming(each, array)
@@ -18,7 +18,7 @@ def streamed(program: Program, chip: Chip, trace: Trace) -> dict[int, Streaming]
         if isinstance(each, MatMul)
     }
     if array.warm_up_cycles:
-        period = trace.periods["pe_array"]
+        period = trace.periods[unit or trace.array]
         made = {
             each.instruction: MadeMultiply(
                 each.start // period, each.last // period, found[each.instruction].spacing

@@ -22,6 +22,7 @@ from systolic.lazy import loader as _loader
 if TYPE_CHECKING:
     from systolic.isa.formats.binary import decode, encode, is_binary
     from systolic.isa.formats.boxes import parts_of
+    from systolic.isa.formats.chip_module import AnyModule, ChipModule, Section
     from systolic.isa.formats.files import load_module, module_of
     from systolic.isa.formats.module import (
         Binding,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 LAZY = {
     "formats.binary": "decode encode is_binary",
     "formats.boxes": "parts_of",
+    "formats.chip_module": "AnyModule ChipModule Section",
     "formats.files": "load_module module_of",
     "formats.module": "Binding Module Part check_bindings check_bindings_on element_type",
     "formats.pack": "instruction_bytes",
@@ -49,12 +51,15 @@ __getattr__ = _loader(__name__, LAZY)
 
 __all__ = [
     "Access",
+    "AnyModule",
     "Binding",
     "Buffer",
+    "ChipModule",
     "Diagnostic",
     "Module",
     "Part",
     "Program",
+    "Section",
     "check_bindings",
     "check_bindings_on",
     "check_program",

@@ -24,11 +24,13 @@ from systolic.isa.instruction import (
     ActivateReduce,
     BnAggr,
     BnStats,
+    Command,
     Copy,
     CopyDynamicDst,
     CopyDynamicSrc,
     CopyPredicated,
     DmaCopy,
+    DmaMove,
     DmaTranspose,
     Dropout,
     FindIndex8,
@@ -421,11 +423,19 @@ OPCODES = tuple(
             operands("moving", "result", accumulate="accumulate", scales=("scales",))),
     )
 )  # fmt: skip
+CHIP_OPCODES = (
+    opcode(49, "dma_move", DmaMove,
+           operands("source", "target duplicate", accumulate="accumulate")),
+    opcode(50, "command", Command, operands()),
+)  # fmt: skip
+"""What only programs of several cores have. The text form writes a copy as a plain copy, and each
+command by its own word.
+"""
 require_rows(
     "hw.units.CAPABILITIES", CAPABILITIES, [r.mnemonic for r in OPCODES if r.operands.rhythm]
 )
 BARE = {"engine": "", "dma_queue": "q"}
 """Fields the text form writes without their name, and what it puts before their value."""
-BY_NUMBER = {row.number: row for row in OPCODES}
+BY_NUMBER = {row.number: row for row in (*OPCODES, *CHIP_OPCODES)}
 BY_MNEMONIC = {row.mnemonic: row for row in OPCODES}
-BY_CLASS: dict[type, Opcode] = {row.cls: row for row in OPCODES}
+BY_CLASS: dict[type, Opcode] = {row.cls: row for row in (*OPCODES, *CHIP_OPCODES)}

@@ -37,10 +37,19 @@ class Memory:
     """All memories of a chip, zero at first, then the images. DRAM is as large as it is used.
 
     A buffer takes no memory of the host before it is looked at or written: for times only, none is.
+
+    dram: the memory that has the DRAM, of a core of several; None: this one has it.
     """
 
-    def __init__(self, chip: Chip, program: Program, images: Iterable[Image] = ()) -> None:
+    def __init__(
+        self,
+        chip: Chip,
+        program: Program,
+        images: Iterable[Image] = (),
+        dram: Memory | None = None,
+    ) -> None:
         self._chip, self._program, self._images = chip, program, tuple(images)
+        self._dram = dram
         self._bytes: dict[Buffer, npt.NDArray[np.uint8]] = {}
         for image in self._images:
             self.write(image.access, image.values)
@@ -70,6 +79,8 @@ class Memory:
         """Return a writable view [partitions, count, count, ...] of the region, in its type."""
         low, high = access.span
         if access.buffer is Buffer.DRAM:
+            if self._dram is not None:
+                return self._dram.view(access)
             self._reach(high)
         storage = self._storage(access.buffer)
         if low < 0 or high > storage.shape[1]:
@@ -88,6 +99,9 @@ class Memory:
 
     def _reach(self, size_bytes: int) -> None:
         """Extend DRAM with zeros; it is only as large as it has been used."""
+        if self._dram is not None:
+            self._dram._reach(size_bytes)
+            return
         storage = self._storage(Buffer.DRAM)
         missing = min(size_bytes, self._chip.dram.size_bytes) - storage.shape[1]
         if missing > 0:
@@ -132,6 +146,8 @@ class Memory:
 
     def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
         """Return the raw bytes of a buffer, [partitions, bytes] (a view)."""
+        if buffer is Buffer.DRAM and self._dram is not None:
+            return self._dram.bytes_of(buffer)
         return self._storage(buffer)
 
 

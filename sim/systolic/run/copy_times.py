@@ -11,12 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from systolic.critical_path.points import Lives
+from systolic.critical_path.several import JointLives
 from systolic.hw.formulas.dram import queue_rate, run_cycles
 from systolic.hw.units import unit_of
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose, Program
 from systolic.machine import simulate
 
 BYTES, DESCRIPTORS, ROWS = "moving bytes", "descriptors", "descriptors and DRAM rows"
+OVER = "moving bytes over"
+"""On a chip of several cores, before the links and controllers that a copy holds shares of."""
 SHARING = "sharing bandwidth with"
 
 
@@ -36,6 +39,9 @@ class CopyTimes:
         has an organisation, the rest also has the cycles in which the copy waited for a row, a bank
         or a bus, even if other copies had closed the row.
         """
+        if isinstance(self.lives, JointLives):
+            names = self.lives.way_names(index)
+            return {f"{OVER} {' and '.join(names)}" if names else BYTES: ticks}
         copy, period = self._copy(index), self.lives.period(index)
         organised = self._is_outside(copy) and self.lives.chip.dram.organisation is not None
         others = dict.fromkeys(self.lives.times[other].unit for other in self.sharers(index))
@@ -93,6 +99,8 @@ class CopyTimes:
         The list is empty where DRAM has an organisation: bursts take turns there, and no share has
         a holder.
         """
+        if isinstance(self.lives, JointLives):
+            return []
         mine, first, stop = self._copy(index), self.lives.begin(index), self.lives.end(index).tick
         if self._is_outside(mine) and self.lives.chip.dram.organisation is not None:
             return []

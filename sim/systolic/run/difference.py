@@ -22,6 +22,7 @@ from systolic.isa import Instruction
 from systolic.report.summary.wording import number
 from systolic.run.again import summary_object
 from systolic.run.copy_times import CopyTimes
+from systolic.run.explanation import lives_of
 from systolic.run.provenance import SCHEMA
 from systolic.run.result import Result
 from systolic.trace.records import EXCLUSIVE
@@ -45,7 +46,7 @@ class Compared:
     def lives(self) -> Lives | None:
         """Return what the instructions did; None for a summary."""
         found = self.result
-        return None if found is None else Lives(found.chip, found.program, found.trace)
+        return None if found is None else lives_of(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def _path(lives: Lives) -> Counter[tuple[str, str]]:
     for link in critical_path(Causes(lives), CopyTimes(lives).spent):
         for reason, each in link.reasons.items():
             ticks[link.unit, reason] += each
-    period = lives.trace.periods["pe_array"]
+    period = lives.trace.periods[lives.trace.array]
     return Counter({key: each // period for key, each in ticks.items()})
 
 
@@ -208,7 +209,7 @@ def _parting(a: Lives, b: Lives, one: int, other: int) -> float | None:
     differ = [min(mine, theirs) for mine, theirs in zip(*times, strict=True) if mine != theirs]
     if not differ:
         return None
-    return min(differ) * a.period(one) / a.trace.periods["pe_array"]
+    return min(differ) * a.period(one) / a.trace.periods[a.trace.array]
 
 
 def _cycles(lives: Lives, index: int) -> tuple[int, ...]:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from systolic.arrays import Array
 from systolic.bounds import product_multiply_adds, run_bound
 from systolic.compiler import CompiledGraph, compile_graph
-from systolic.config import CompileTable, RunConfig, load_chip, load_run
-from systolic.config.chip_file import find_chip
+from systolic.config import CompileTable, RunConfig, load_run
+from systolic.config.chip_file import find_chip, load_chip, load_one_core
 from systolic.engine_kind import EngineKind
 from systolic.errors import SimulationError, SystolicError
 from systolic.examples import named_work
 from systolic.hw.formulas.timing import Bound
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.isa import Program, require_clean
 from systolic.machine import Image
 from systolic.progress import Progress, at
@@ -65,10 +65,10 @@ from systolic.workload.importers.models import is_model
 from systolic.workload.options import Options
 
 if TYPE_CHECKING:
-    from systolic.isa import Module
+    from systolic.isa import AnyModule, ChipModule, Module
 
-Work: TypeAlias = "Graph | RunConfig | Module | Program | str | Path"
-ChipLike: TypeAlias = Chip | str | Path
+Work: TypeAlias = "Graph | RunConfig | Module | ChipModule | Program | str | Path"
+ChipLike: TypeAlias = Chip | MultiCoreChip | str | Path
 Arrays: TypeAlias = Mapping[str, Array]
 UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
 
@@ -135,17 +135,16 @@ def run(
         return _run_stages(_of_config(_with(work, chip, options, name), chip, inputs, how), how)
     if isinstance(work, Graph):
         how = replace(how, values=values and inputs is not None)
-        hardware = _needed(chip, "a graph")
+        hardware = _of_one_core(_needed(chip, "a graph"))
         made = _of_graph(name or "graph", work, hardware, inputs, options=options, how=how)
         return _run_stages(made, how)
-    from systolic.isa.formats.module import Module, as_module  # a graph does without file forms
+    # A graph does without file forms.
+    from systolic.isa.formats.chip_module import ChipModule
+    from systolic.isa.formats.module import Module, as_module
 
-    if isinstance(work, Module | Program):
-        from systolic.run.program import program_result
-
-        module = _named(as_module(work), name)
-        hardware = _needed(chip or module.chip, "the program")
-        return program_result(module, hardware, inputs, how)
+    if isinstance(work, Module | ChipModule | Program):
+        module = _named(work if isinstance(work, ChipModule) else as_module(work), name)
+        return _run_program(module, _needed(chip or module.chip, "the program"), inputs, how)
     raise SystolicError(f"run: needs a graph, a run file or a program, found {type(work).__name__}")
 
 
@@ -225,11 +224,11 @@ def _with(
     config: RunConfig, chip: ChipLike | None, options: Options | None, name: str | None
 ) -> RunConfig:
     """Return a run with the chip, options and name of a Python caller in place of its file's."""
-    if isinstance(chip, Chip):
-        config = replace(config, chip=chip)
+    if isinstance(chip, Chip | MultiCoreChip):
+        config = replace(config, chip=_of_one_core(chip))
     elif chip is not None:
         path = _chip_path(chip)
-        config = replace(config, chip=load_chip(path), chip_path=path)
+        config = replace(config, chip=load_one_core(path), chip_path=path)
     if options is not None:
         config = replace(config, compile=CompileTable(**asdict(options)))
     return config if name is None else replace(config, name=name)
@@ -241,24 +240,50 @@ def _run_program_file(
     from systolic.run import program as programs  # here: a graph does without the file forms
 
     module, sha256 = programs.read_program(path)
-    if isinstance(chip, Chip):
+    hardware: Chip | MultiCoreChip
+    if isinstance(chip, Chip | MultiCoreChip):
         file, hardware = None, chip
     else:
         file = _chip_path(chip) if chip else programs.chip_beside(module, path)
         hardware = load_chip(file)
-    result = programs.program_result(_named(module, name), hardware, inputs, how)
+    result = _run_program(_named(module, name), hardware, inputs, how)
     return programs.with_files(result, programs.ProgramFiles(path, sha256, file))
 
 
-def _named(module: Module, name: str | None) -> Module:
-    return module if name is None else replace(module, program=replace(module.program, name=name))
+def _run_program(
+    module: Module | ChipModule, chip: Chip | MultiCoreChip, inputs: Arrays | None, how: Settings
+) -> Result:
+    """Run a program of one core, or of several."""
+    from systolic.run.chip_program import any_program_result
+
+    return any_program_result(module, chip, inputs, how)
 
 
-def _needed(chip: ChipLike | None, of_what: str) -> Chip:
+def _named(module: AnyModule, name: str | None) -> AnyModule:
+    from systolic.isa.formats.module import Module
+
+    if name is None:
+        return module
+    if isinstance(module, Module):
+        return replace(module, program=replace(module.program, name=name))
+    return replace(module, name=name)
+
+
+def _of_one_core(chip: Chip | MultiCoreChip) -> Chip:
+    """Return a chip of one core; SystolicError if it has several, for which graphs are not cut."""
+    if isinstance(chip, MultiCoreChip):
+        raise SystolicError(
+            f"run: {chip.name} is a chip of several cores ([[cores]]), which runs programs; a "
+            "graph needs a chip of one core"
+        )
+    return chip
+
+
+def _needed(chip: ChipLike | None, of_what: str) -> Chip | MultiCoreChip:
     """Return the chip; SystolicError if none is given."""
     if not chip:
         raise SystolicError(f"run: {of_what} names no chip; needed one", setting="chip")
-    return chip if isinstance(chip, Chip) else load_chip(_chip_path(chip))
+    return chip if isinstance(chip, Chip | MultiCoreChip) else load_chip(_chip_path(chip))
 
 
 def _chip_path(chip: str | Path) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 from systolic.critical_path.causes import Causes
 from systolic.critical_path.path import Link, critical_path, in_cycles
 from systolic.critical_path.points import Lives
+from systolic.critical_path.several import JointLives
 from systolic.critical_path.slack import slacks
 from systolic.run.copy_times import SHARING, CopyTimes
 from systolic.run.result import Result
@@ -121,12 +122,12 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
 
     The run may have been for times only.
     """
-    lives = Lives(result.chip, result.program, result.trace)
+    lives = lives_of(result)
     causes = Causes(lives)
     copies = CopyTimes(lives)
     links = critical_path(causes, copies.spent)
     operations = _operations(result)
-    period = result.trace.periods["pe_array"]
+    period = result.trace.periods[result.trace.array]
     return Explanation(
         run=result.summary["run"],
         chip=result.chip.name,
@@ -134,9 +135,16 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
         path=tuple(_rows(links, operations, period)),
         links=tuple(_longest(links, operations, period, copies)),
         slack=tuple(_slack(causes, links, period)),
-        outlooks=tuple(what_if(result)) if outlooks else (),
+        outlooks=tuple(what_if(result)) if outlooks and result.several is None else (),
         operations=tuple(result.summary.get("operations", ())),
     )
+
+
+def lives_of(result: Result) -> Lives:
+    """Return what the instructions of a finished run did, on one core or on several."""
+    if result.several is not None:
+        return JointLives(result.several, result.trace)
+    return Lives(result.chip, result.program, result.trace)
 
 
 def _operations(result: Result) -> tuple[str, ...] | None:
@@ -212,7 +220,7 @@ def _slack(causes: Causes, links: list[Link], period: int) -> list[UnitSlack]:
 
 
 def _place(lives: Lives, unit: str) -> int:
-    return lives.chip.units.index(unit)
+    return [*lives.trace.periods].index(unit)
 
 
 def _plain(row: PathRow | LongLink | UnitSlack) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from systolic.critical_path.causes import Causes
-from systolic.critical_path.points import Lives
+from systolic.run.explanation import lives_of
 from systolic.run.result import Result
 from systolic.trace.exports.observed import Arrow, Observed
 
@@ -37,7 +37,7 @@ def observed(result: Result) -> Observed:
 
 def _arrows(result: Result) -> Iterator[Arrow]:
     """Yield, for each wait, the post that satisfied it, in the cycle in which it was made."""
-    lives = Lives(result.chip, result.program, result.trace)
+    lives = lives_of(result)
     posts = Causes(lives).posts
     for index, times in lives.times.items():
         for wait in lives.instruction(index).waits:

@@ -21,6 +21,7 @@ from systolic.report.plots.subject import Multiply, PlotRun, PlotSummary, Touch
 from systolic.report.plots.table import PLOTS
 from systolic.run.again import entry
 from systolic.run.array_time import is_turn
+from systolic.run.chip_use import chip_use
 from systolic.run.folder import require_writable
 from systolic.run.lifetimes import lifetimes
 from systolic.run.observe import observed
@@ -41,6 +42,7 @@ def plotted(result: Result) -> PlotRun:
         touches=lambda: list(_touches(result)),
         multiplies=lambda: list(_multiplies(result)),
         lives=lambda: lifetimes(result.program, result.chip, result.trace),
+        chip_use=None if result.several is None else lambda: chip_use(result),
     )
 
 

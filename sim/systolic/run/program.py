@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.config import Override, load_chip
-from systolic.config.chip_file import find_chip
+from systolic.config import Override
+from systolic.config.chip_file import find_chip, load_chip
 from systolic.errors import (
     ConfigError,
     ProgramError,
@@ -29,8 +29,9 @@ from systolic.errors import (
     shortened,
 )
 from systolic.hw.datatypes import data_type
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.isa import (
+    AnyModule,
     Binding,
     Module,
     check_bindings,
@@ -71,13 +72,13 @@ class ProgramFiles:
     overrides: tuple[str, ...] = ()
 
 
-def read_program(path: Path) -> tuple[Module, str]:
+def read_program(path: Path) -> tuple[AnyModule, str]:
     """Return the program of a file, in either form, and the SHA-256 of the file's bytes."""
     data = read_bytes(path)
     return program_of(data, path), sha256(data).hexdigest()
 
 
-def program_of(data: bytes, path: Path) -> Module:
+def program_of(data: bytes, path: Path) -> AnyModule:
     """Return the program that a file holds; ProgramError if its bytes are no program."""
     data = data.removeprefix(codecs.BOM_UTF8)
     if is_binary(data) or first_line(data).startswith(b"systolic"):
@@ -85,7 +86,7 @@ def program_of(data: bytes, path: Path) -> Module:
     raise ProgramError(not_a_program(path, data))
 
 
-def chip_beside(module: Module, path: Path) -> Path:
+def chip_beside(module: AnyModule, path: Path) -> Path:
     """Return the file of the chip that a program names; it is looked for from its folder."""
     if not module.chip:
         raise ProgramError(f"{path}: names no chip; needed one", setting="chip")
@@ -93,8 +94,8 @@ def chip_beside(module: Module, path: Path) -> Path:
 
 
 def program_chip(
-    module: Module, path: Path, chip: Path | None, overrides: Iterable[Override] = ()
-) -> Chip:
+    module: AnyModule, path: Path, chip: Path | None, overrides: Iterable[Override] = ()
+) -> Chip | MultiCoreChip:
     """Return the chip of a file, or else the chip that the program names, after overrides of it.
 
     Raises ConfigError for an override of anything but the chip.
@@ -138,8 +139,8 @@ def program_result(
         summary["metrics"] = metrics(chip, module.program, outcome.trace)
     summary["checker"] = "clean" if how.check else "skipped"
     summary |= program_provenance(chip, how.engine, values=how.values, check=how.check)
-    summary["inputs"] = _records(module.inputs, inputs or {})
-    summary["outputs"] = _records(module.outputs, outputs)
+    summary["inputs"] = records_of(module.inputs, inputs or {})
+    summary["outputs"] = records_of(module.outputs, outputs)
     return Result(summary, outputs, outcome.trace, chip, module.program)
 
 
@@ -183,7 +184,7 @@ def _file_record(file: Path | None) -> dict[str, Any]:
     return {"data": file and str(real_path(file)), "seed": None}
 
 
-def _records(bindings: Iterable[Binding], arrays: Mapping[str, Array]) -> dict[str, Any]:
+def records_of(bindings: Iterable[Binding], arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Return type, shape and sha256 of named arrays."""
     return {
         binding.name: {
@@ -215,7 +216,7 @@ def program_images(module: Module, inputs: Mapping[str, Array]) -> list[Image]:
     for name in inputs:
         if name not in names:
             raise unknown_input(name, names)
-    return [image for binding in module.inputs for image in _images(binding, inputs)]
+    return [image for binding in module.inputs for image in images_of(binding, inputs)]
 
 
 def unknown_input(name: str, names: Iterable[str]) -> WorkloadError:
@@ -226,7 +227,8 @@ def unknown_input(name: str, names: Iterable[str]) -> WorkloadError:
     )
 
 
-def _images(binding: Binding, inputs: Mapping[str, Array]) -> Iterable[Image]:
+def images_of(binding: Binding, inputs: Mapping[str, Array]) -> Iterable[Image]:
+    """Yield what an input puts into the memories."""
     if binding.name not in inputs:
         raise WorkloadError(f"{described(binding)} is missing")
     array = inputs[binding.name]
@@ -245,10 +247,11 @@ def described(binding: Binding) -> str:
 
 def program_outputs(module: Module, memory: Memory) -> dict[str, Array]:
     """Return the outputs as they stand in the memories, by name, in their types."""
-    return {binding.name: _gather(binding, memory) for binding in module.outputs}
+    return {binding.name: gathered(binding, memory) for binding in module.outputs}
 
 
-def _gather(binding: Binding, memory: Memory) -> Array:
+def gathered(binding: Binding, memory: Memory) -> Array:
+    """Return an array as it stands in a memory."""
     found = np.zeros(binding.shape, data_type(element_type(binding)).numpy)
     for part in binding.parts:
         sizes = [stop - first for first, stop in part.box]

@@ -17,7 +17,7 @@ import numpy as np
 from systolic import __version__
 from systolic.arrays import Array
 from systolic.config import Override, RunConfig
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.reading import real_path
 from systolic.workload import DataSource, Graph
 
@@ -57,7 +57,9 @@ def graph_provenance(chip: Chip, options: Entries, engine: str, *, values: bool)
     }
 
 
-def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) -> Entries:
+def program_provenance(
+    chip: Chip | MultiCoreChip, engine: str, *, values: bool, check: bool
+) -> Entries:
     """Return schema, version, config, overrides and options of a program's run, without files."""
     return {
         "schema": SCHEMA,
@@ -68,7 +70,7 @@ def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) ->
     }
 
 
-def chip_tables(chip: Chip) -> Entries:
+def chip_tables(chip: Chip | MultiCoreChip) -> Entries:
     """Return a chip as the tables of a chip file, with every key."""
     return chip.model_dump(mode="json")
 

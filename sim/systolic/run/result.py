@@ -16,6 +16,7 @@ from systolic.compiler import CompiledGraph
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa import Program
+from systolic.isa.joint import JointProgram
 from systolic.report.summary.wording import number, plural
 from systolic.trace.records import Trace
 
@@ -31,6 +32,8 @@ class Result:
     trace: what was observed: labels of every cycle, words, grid (see `systolic.trace.records`).
     chip, program: the hardware, and the instructions that ran on it.
     compiled: the results of all passes of the compiler; None if the work was a program.
+    several: what ran on a chip of several cores, which has that chip; `chip` is then its first
+    core, with the name and the ticks of the whole. None: there was one core.
     """
 
     summary: dict[str, Any]
@@ -39,6 +42,7 @@ class Result:
     chip: Chip
     program: Program
     compiled: CompiledGraph | None = None
+    several: JointProgram | None = None
 
     @property
     def cycles(self) -> int:

@@ -6,19 +6,21 @@ contents at the start and the words written since.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from systolic.errors import SystolicError
-from systolic.isa import Access, Buffer, Program
+from systolic.errors import SystolicError, listed
+from systolic.isa import Access, Buffer, DmaMove, Instruction
 from systolic.isa.effects import reads, writes
+from systolic.isa.legality.chip_program import copy_ends
 from systolic.machine import Image, Memory
+from systolic.machine.array_shape import grid_shape
 from systolic.run.result import Result
-from systolic.trace.grid import GridState
+from systolic.trace.grid import GridHistory, GridState
 from systolic.trace.words import BUFFERS, KINDS, VALUE_TYPES, WordTable, decimal
 
 WRITES = ("write", "psum_write")
@@ -45,29 +47,44 @@ class Snapshot:
         return [int(n) for n in self.written[buffer].sum(axis=1)]
 
 
-def snapshot(result: Result, images: Sequence[Image], cycle: int) -> Snapshot:
-    """Return the machine at the end of a cycle of the array.
+def core_of(result: Result, name: str, option: str) -> str:
+    """Return the core that is looked at: the one named, else the first; "" if there is one core."""
+    if result.several is None:
+        if name:
+            raise SystolicError(f"{option}: {result.chip.name} has one core, found {name}")
+        return ""
+    cores = [f"core{number}" for number in range(result.several.chip.core_count)]
+    if name and name not in cores:
+        raise SystolicError(f"{option}: no {name} (there are: {listed(cores)})")
+    return name or cores[0]
+
+
+def snapshot(result: Result, images: Sequence[Image], cycle: int, core: str = "") -> Snapshot:
+    """Return the machine, or one of its cores, at the end of a cycle of its array.
 
     `result` must be of a run that recorded the kinds `WRITES` and kept the grid; `images` are the
     memory contents at its start. Raises SystolicError for a cycle outside the run.
     """
-    total = result.trace.cycles()
+    array = f"{core}.pe_array" if core else result.trace.array
+    total = result.trace.cycles(array)
     if not 0 <= cycle < total:
         raise SystolicError(f"the run has cycles 0 to {total - 1}, found {cycle}")
-    memory = Memory(result.chip, result.program, images)
+    chip = result.several.chip.core_chips[int(core[4:])] if result.several else result.chip
+    memory = Memory(chip, result.program, images)
     written = {
         buffer: np.zeros(memory.bytes_of(buffer).shape, np.bool_)
         for buffer in (Buffer.STATE, Buffer.RESULT)
     }
     for image in images:
         _mark(written, image)
-    until = (cycle + 1) * result.trace.periods["pe_array"]
+    until = (cycle + 1) * result.trace.periods[array]
     rows = result.trace.words.rows
     rows = rows[np.isin(rows["kind"], [KINDS.index(kind) for kind in WRITES])]
-    _apply(rows[rows["tick"] < until], memory, written)
+    rows = _of_core(result, rows[rows["tick"] < until], core)
+    _apply(rows, memory, written)
     return Snapshot(
         cycle=cycle,
-        grid=result.trace.grid.at(cycle),
+        grid=_grid_of(result, core).at(cycle),
         state_buffer=memory.bytes_of(Buffer.STATE),
         result_buffer=memory.bytes_of(Buffer.RESULT),
         written=written,
@@ -93,6 +110,43 @@ def _apply(
         if buffer in written:
             size = 4 if buffer is Buffer.RESULT else VALUE_TYPES[mine["type"][0]][1].itemsize
             _store(mine, memory.bytes_of(buffer), written[buffer], size)
+
+
+def _of_core(result: Result, rows: npt.NDArray[np.void], core: str) -> npt.NDArray[np.void]:
+    """Return the words that are written into the buffers of a core; all, if there is one core."""
+    if result.several is None:
+        return rows
+    numbers = np.unique(rows["instruction"])
+    own = [index for index in numbers if _written(result, int(index), core) is not None]
+    return rows[np.isin(rows["instruction"], own)]
+
+
+def _written(result: Result, index: int, core: str) -> Buffer | None:
+    """Return the buffer that an instruction writes; None if it is another core's."""
+    instruction = result.program.instructions[index]
+    buffer = writes(instruction)[0].buffer
+    if result.several is None or buffer is Buffer.DRAM:
+        return buffer
+    at = result.several.launches[result.several.launch_of[index]].at
+    if isinstance(instruction, DmaMove):
+        at = instruction.target_at or at
+    return buffer if at == core else None
+
+
+def _grid_of(result: Result, core: str) -> GridHistory:
+    """Return the history of the grid of a core."""
+    grid = result.trace.grid
+    if result.several is None:
+        return grid
+    joint = result.several
+    chip = joint.chip.core_chips[int(core[4:])]
+
+    def is_own(instruction: int) -> bool:
+        return joint.launches[joint.launch_of[instruction]].at == core
+
+    loads = tuple(each for each in grid.loads if is_own(each.instruction))
+    multiplies = tuple(each for each in grid.matmuls if is_own(each.instruction))
+    return GridHistory(grid_shape(chip), loads, multiplies)
 
 
 def _store(
@@ -158,7 +212,7 @@ class Place(NamedTuple):
     address: int
 
 
-def changes(result: Result, place: Place, dtype: str) -> list[Change]:
+def changes(result: Result, place: Place, dtype: str, core: str = "") -> list[Change]:
     """Return every write of one word, in order of time, from a run that recorded `WRITES`.
 
     Elements of another size than `dtype` have other numbers, and so are other words.
@@ -172,6 +226,15 @@ def changes(result: Result, place: Place, dtype: str) -> list[Change]:
         mask &= _is_as_large(rows["type"], place.buffer, dtype)
         chosen = WordTable(rows[mask], table.units)
         for row, value in zip(chosen.rows, chosen.values(), strict=True):
+
+
+def _of_core(result: Result, rows: npt.NDArray[np.void], core: str) -> npt.NDArray[np.void]:
+    """Return the words that are written into the buffers of a core; all, if there is one core."""
+    if result.several is None:
+        return rows
+    numbers = np.unique(rows["instruction"])
+    own = [index for index in numbers if _written(result, int(index), core) is not None]
+    return rows[np.isin(rows["instruction"], own)]
             unit = table.units[row["unit"]]
             cycle = int(row["tick"]) // result.trace.periods[unit]
             found.append((int(row["tick"]), Change(cycle, unit, value)))
@@ -189,15 +252,32 @@ def _is_as_large(
     return same
 
 
-def type_of_word(program: Program, images: Sequence[Image], place: Place) -> str:
+def type_of_word(result: Result, images: Sequence[Image], place: Place, core: str = "") -> str:
     """Return the type in which a run first reaches a word: what lies there first, then accesses.
 
     A word that nothing reaches is f32.
     """
     first = [image.access for image in images]
-    later = (a for i in program.instructions for a in (*reads(i), *writes(i)))
+    later = (
+        access
+        for index, each in enumerate(result.program.instructions)
+        for at, access in _placed(result, index, each)
+        if not core or access.buffer is Buffer.DRAM or at == core
+    )
     reached = (access.dtype for access in (*first, *later) if _reaches(access, place))
     return next(reached, "f32")
+
+
+def _placed(result: Result, index: int, instruction: Instruction) -> Iterator[tuple[str, Access]]:
+    """Yield what an instruction reads and writes, with the core that has it."""
+    joint = result.several
+    own = "" if joint is None else joint.launches[joint.launch_of[index]].at
+    if isinstance(instruction, DmaMove):
+        for _, at, access in copy_ends(instruction):
+            yield at or own, access
+        return
+    for access in (*reads(instruction), *writes(instruction)):
+        yield own, access
 
 
 def _reaches(access: Access, place: Place) -> bool:

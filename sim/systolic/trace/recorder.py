@@ -41,6 +41,7 @@ class Recorder:
     matmuls: list[MatMulPass] = field(default_factory=list)
     transfers: Transfers = field(default_factory=Transfers)
     fetches: list[FetchTimes] = field(default_factory=list)
+    notifications: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         unknown = self.kinds - set(KINDS)
@@ -87,6 +88,7 @@ class Recorder:
             grid=GridHistory(shape, _in_order(self.loads), _in_order(self.matmuls)),
             transfers=self.transfers,
             fetches=tuple(sorted(self.fetches)),
+            notifications=tuple(sorted(self.notifications)),
         )
 
 

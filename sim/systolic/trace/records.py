@@ -88,6 +88,7 @@ class Trace:
     partition has a port of its own, the sum over all of them.
     transfers: what the DMA queues moved, and what DRAM's channels and banks made of it.
     fetches: in the order in which they began; none on a chip without fetch.
+    notifications: tick and processor of each interrupt to the host.
     """
 
     ticks: int
@@ -101,7 +102,16 @@ class Trace:
     grid: GridHistory
     transfers: Transfers
     fetches: tuple[FetchTimes, ...] = ()
+    notifications: tuple[tuple[int, str], ...] = ()
 
-    def cycles(self, unit: str = "pe_array") -> int:
-        """Return the length of the run in cycles of `unit`."""
-        return -(-self.ticks // self.periods[unit])
+    @property
+    def array(self) -> str:
+        """Return the array, whose clock cycles are counted in; of several cores that of the first.
+
+        Its name is ``pe_array``, or ``core0.pe_array``.
+        """
+        return "pe_array" if "pe_array" in self.periods else next(iter(self.periods))
+
+    def cycles(self, unit: str = "") -> int:
+        """Return the length of the run in cycles of `unit` ("": the array)."""
+        return -(-self.ticks // self.periods[unit or self.array])

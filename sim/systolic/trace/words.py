@@ -32,8 +32,12 @@ VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = tuple(
 """The types in the order of their numbers in column `type`; a new type goes to the end."""
 _CODE = {name: code for code, (name, _) in enumerate(VALUE_TYPES)}
 
-ORDER = ("tick", "kind", "unit", "buffer", "partition", "address", "instruction")
-"""The columns by which rows are sorted."""
+ORDER = (
+    "tick", "kind", "unit", "buffer", "partition", "address", "instruction", "type", "bits",
+)  # fmt: skip
+"""The columns by which rows are sorted: the last two for what is read of one place as several
+types, and for what is written to one address of two cores.
+"""
 
 HEADER = "cycle,unit,buffer,partition,address,value"
 """The columns of words, and of events, as CSV."""

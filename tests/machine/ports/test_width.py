@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from support.blocks import psum, state
-from support.chips import ideal_chip
+from support.chips import able_chip, ideal_chip
 from support.compare_traces import assert_same
 from systolic.hw.spec import Chip
 from systolic.isa import (
     Copy,
     Instruction,
+    LoadDoubleRow,
     LoadWeights,
+    LocalGather,
     MatMul,
+    MatMulDoubleRow,
     Pool,
     Program,
     TensorScalar,
@@ -152,10 +155,35 @@ def test_engines(port: int | None, instruction: Instruction, expected: int) -> N
     assert steps(port, instruction) == expected
 
 
-def test_the_default_is_wide_enough_for_every_unit() -> None:
-    """128 columns of float32 from the top, and DMA's bytes."""
-    chip = ideal_chip(4, 128, pe_array={"weight_path": "top"}, dma={"bytes_per_cycle": 4096})
+def test_the_default_is_wide_enough_for_a_row_from_the_top() -> None:
+    chip = ideal_chip(4, 128, pe_array={"weight_path": "top"}, dma={"bytes_per_cycle": 8})
     assert chip.state_buffer.port_bytes is None
-    assert chip.port_width_bytes == 4096
-    narrow = ideal_chip(4, 128, pe_array={"weight_path": "top"}, dma={"bytes_per_cycle": 8})
-    assert narrow.port_width_bytes == 512
+    assert load_reads(chip, 4, 128) == 4
+
+
+@pytest.mark.parametrize("path", ["left", "top"])
+@pytest.mark.parametrize(("side", "fast"), [(1, 1), (4, 4), (4, 2)])
+def test_the_default_is_wide_enough_for_double_rows(side: int, fast: int, path: str) -> None:
+    """Two elements for each PE come in one read, of f columns from the left, of f rows on top."""
+    array = {"double_row": {"f32": 1}, "fast_load": fast, "weight_path": path}
+    chip = ideal_chip(side, side, pe_array=array, dma={"bytes_per_cycle": 4})
+    load = LoadDoubleRow(weights=state(0, side, 0, 2 * side))
+    multiply = MatMulDoubleRow(moving=state(0, side, 8192, 2), result=psum(0, side, 0, 1))
+    trace = run(chip, load, multiply)
+    assert trace.times[0].last == side // fast - 1
+    assert trace.times[1].first == side // fast
+
+
+def test_the_default_is_wide_enough_for_what_an_index_gives() -> None:
+    """Of 64 elements for an index, of 4 bytes each, a cycle brings as many as the formula says.
+
+    t e / (o + t e) * min(w / size, e) with o = 1000, t = 1, w = 4, e = 32 is 32 / 1032 of a cycle,
+    so 33 elements are the fewest that take a cycle. Two such groups take ceil(2 x 33 x 32 / 1032).
+    """
+    gathers = {"index_cycles": 1000, "element_cycles": 1}
+    chip = able_chip(1, 1, pooling={"gathers": gathers}, dma={"bytes_per_cycle": 4})
+    gather = LocalGather(
+        engine="pooling", source=state(0, 1, 0, 64), each=32, group=1,
+        index=state(0, 1, 8192, 2, "s32"), target=state(0, 1, TARGET, 64),
+    )  # fmt: skip
+    assert run(chip, gather).times[0].last == 2

@@ -20,7 +20,7 @@ from systolic.compiler.ir.drafts import Draft
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.hw.units import unit_of
-from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa import Command, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.effects import elements_taken, results_per_lane
 from systolic.isa.engines import pace_of
 from systolic.isa.streaming import streaming
@@ -138,6 +138,7 @@ class _Timetable:
         heappush(self.heads, _Head(max(ready, self.free.get(queue, 0)), step, ready, queue))
 
     def _done(self, instruction: Instruction, ready: int) -> int:
+        assert not isinstance(instruction, Command)
         match instruction:
             case LoadWeights():
                 return self._load(instruction, ready)

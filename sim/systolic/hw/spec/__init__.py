@@ -13,6 +13,8 @@ from systolic.hw.spec.dma import Dma
 from systolic.hw.spec.dram import ADDRESS_FIELDS, AddressField, Dram, DramOrganisation
 from systolic.hw.spec.engine import ActivationEngine, Engine, Gathers, PoolingEngine, Rate
 from systolic.hw.spec.fetch import Fetch
+from systolic.hw.spec.interconnect import Interconnect, Way
+from systolic.hw.spec.multi_core import Controllers, Cores, MultiCoreChip, Processor
 from systolic.hw.spec.pe_array import PEArray
 from systolic.hw.spec.provenance import Provenance
 from systolic.hw.spec.result_buffer import ResultBuffer
@@ -23,6 +25,8 @@ __all__ = [
     "ActivationEngine",
     "AddressField",
     "Chip",
+    "Controllers",
+    "Cores",
     "Count",
     "Cycles",
     "DispatchKind",
@@ -32,12 +36,16 @@ __all__ = [
     "Engine",
     "Fetch",
     "Gathers",
+    "Interconnect",
+    "MultiCoreChip",
     "PEArray",
     "PoolingEngine",
+    "Processor",
     "Provenance",
     "Rate",
     "ResultBuffer",
     "Side",
     "Spec",
     "StateBuffer",
+    "Way",
 ]

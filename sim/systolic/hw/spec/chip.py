@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from systolic.errors import perhaps, shortened
 from systolic.hw.datatypes import DATA_TYPES, data_type
@@ -31,6 +31,9 @@ from systolic.hw.units import (
     unit_of,
     units_of,
 )
+
+WIDE_ENOUGH_BYTES = 1 << 62
+"""More than any unit moves in a cycle."""
 
 
 class Chip(Spec):
@@ -87,6 +90,7 @@ class Chip(Spec):
     provenance: Provenance | None = Field(
         default=None, description="where the values come from, and which sources disagree"
     )
+    _common_mhz: int | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -249,16 +253,13 @@ class Chip(Spec):
                 if "state_buffer" in operands + targets:
                     yield f"{table}.rates entry {number}", row.elements, row.cycles, smallest
 
-    @cached_property
+    @property
     def port_width_bytes(self) -> int:
-        """Return the most bytes a unit moves in a cycle of one bank of one partition."""
-        if self.state_buffer.port_bytes is not None:
-            return self.state_buffer.port_bytes
-        rates = [engine.elements_per_cycle for engine in self.lane_engines.values()]
-        rates += [row.elements for engine in self.lane_engines.values() for row in engine.rates]
-        elements = max(self.pe_array.cols, self.pe_array.fast_load, *rates)
-        widest = max(each.size_bytes for each in DATA_TYPES.values())
-        return max(elements * widest, self.dma.bytes_per_cycle)
+        """Return the most bytes a unit moves in a cycle of one bank of one partition.
+
+        Where the chip names no width, whatever a unit asks for passes.
+        """
+        return self.state_buffer.port_bytes or WIDE_ENOUGH_BYTES
 
     @property
     def multiply_vectors(self) -> int:
@@ -316,17 +317,28 @@ class Chip(Spec):
 
         Fetch, if the chip has it, is one of them and has the first clock.
         """
+        if self._common_mhz is not None:
+            return self._common_mhz
         rates = [self.clock_mhz(unit) for unit in units_of(self.lane_engines)]
-        return math.lcm(*rates, *([self._first_mhz] if self.fetch else []))
+        return math.lcm(*rates, *([self.first_mhz] if self.fetch else []))
+
+    def on_chip(self, dram: Dram, ticks_mhz: int) -> Chip:
+        """Return this chip as a core of a larger one: with its DRAM, and its ticks."""
+        found = self.model_copy(update={"dram": dram})
+        for name in ("ticks_mhz", "_periods", "queue_periods"):  # they depend on the ticks
+            found.__dict__.pop(name, None)
+        found._common_mhz = ticks_mhz
+        return found
 
     @property
-    def _first_mhz(self) -> int:
+    def first_mhz(self) -> int:
+        """Return the frequency of the first clock in MHz."""
         return next(iter(self.clock.values()))
 
     @property
     def fetch_period(self) -> int:
         """Return the cycle of instruction fetch, one of the first clock, in ticks."""
-        return self.ticks_mhz // self._first_mhz
+        return self.ticks_mhz // self.first_mhz
 
     def period(self, unit: str) -> int:
         """Return the cycle of `unit` in ticks."""

@@ -11,28 +11,34 @@ import struct
 import zlib
 
 from systolic.errors import ProgramError
+from systolic.isa.formats.chip_module import AnyModule, ChipModule, check_chip_bindings
 from systolic.isa.formats.module import Module, as_module, check_bindings
-from systolic.isa.formats.pack import ByteWriter, write_module
-from systolic.isa.formats.unpack import Reader, read_module
+from systolic.isa.formats.pack import ByteWriter, write_chip_module, write_module
+from systolic.isa.formats.unpack import Reader, read_chip_module, read_module
 from systolic.isa.program import Program
 
 MAGIC = b"SYSB"
-VERSION = 1
+VERSION, CHIP_VERSION = 1, 2
+"""Of a program of one core, and of one of several."""
 _HEADER = struct.Struct("<4sHHQ")
 _CHECK = struct.Struct("<I")
 
 
-def encode(program: Program | Module) -> bytes:
+def encode(program: Program | Module | ChipModule) -> bytes:
     """Return the binary form.
 
     Raises:
         ProgramError: a number does not fit 64 bits, or a name is not valid text.
 
     """
-    writer = ByteWriter()
-    write_module(writer, as_module(program))
+    writer, version = ByteWriter(), VERSION
+    if isinstance(program, ChipModule):
+        version = CHIP_VERSION
+        write_chip_module(writer, program)
+    else:
+        write_module(writer, as_module(program))
     body = writer.finish()
-    data = _HEADER.pack(MAGIC, VERSION, 0, len(body)) + body
+    data = _HEADER.pack(MAGIC, version, 0, len(body)) + body
     return data + _CHECK.pack(zlib.crc32(data))
 
 
@@ -41,7 +47,7 @@ def is_binary(data: bytes) -> bool:
     return data[: len(MAGIC)] == MAGIC
 
 
-def decode(data: bytes, source: str = "<program>") -> Module:
+def decode(data: bytes, source: str = "<program>") -> AnyModule:
     """Return the module that `encode` wrote.
 
     Raises:
@@ -49,23 +55,29 @@ def decode(data: bytes, source: str = "<program>") -> Module:
 
     """
     try:
-        module = read_module(Reader(_body(data)))
+        version, body = _body(data)
+        if version == CHIP_VERSION:
+            several = read_chip_module(Reader(body, several=True))
+            check_chip_bindings(several)
+            return several
+        module = read_module(Reader(body))
         check_bindings(module)
     except ProgramError as error:
         raise ProgramError(f"{source}: {error}") from None
     return module
 
 
-def _body(data: bytes) -> bytes:
+def _body(data: bytes) -> tuple[int, bytes]:
+    """Return the version and what stands between header and checksum."""
     if not is_binary(data):
         raise ProgramError(f'not a binary program: needed "SYSB", found {data[:4]!r}')
     if len(data) < _HEADER.size + _CHECK.size:
         raise ProgramError(f"cut off: {len(data)} bytes are too few for a header")
     _, version, flags, size = _HEADER.unpack_from(data)
-    if version != VERSION or flags:
+    if version not in (VERSION, CHIP_VERSION) or flags:
         raise ProgramError(
-            f"this simulator reads version {VERSION} of the binary form without flags, "
-            f"found version {version}, flags {flags}"
+            f"this simulator reads versions {VERSION} and {CHIP_VERSION} of the binary form "
+            f"without flags, found version {version}, flags {flags}"
         )
     needed = _HEADER.size + size + _CHECK.size
     if len(data) != needed:
@@ -75,4 +87,4 @@ def _body(data: bytes) -> bytes:
     found = zlib.crc32(data[: -_CHECK.size])
     if check != found:
         raise ProgramError(f"damaged: its checksum is {check:08x}, its bytes give {found:08x}")
-    return data[_HEADER.size : -_CHECK.size]
+    return version, data[_HEADER.size : -_CHECK.size]

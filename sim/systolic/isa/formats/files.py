@@ -7,7 +7,7 @@ from pathlib import Path
 
 from systolic.errors import ProgramError
 from systolic.isa.formats.binary import decode, is_binary
-from systolic.isa.formats.module import Module
+from systolic.isa.formats.chip_module import AnyModule
 from systolic.isa.formats.read_text import parse_text
 from systolic.reading import read_file
 
@@ -20,8 +20,8 @@ def read_bytes(path: Path) -> bytes:
     return read_file(path, LIMIT_BYTES, ProgramError, "a program")
 
 
-def load_module(path: str | Path) -> Module:
-    """Return the program of a file in either form.
+def load_module(path: str | Path) -> AnyModule:
+    """Return the program of a file in either form, of one core or of several.
 
     Raises:
         ProgramError: one line naming the file, and the line and column if it is text.
@@ -31,7 +31,7 @@ def load_module(path: str | Path) -> Module:
     return module_of(read_bytes(file), str(file))
 
 
-def module_of(data: bytes, source: str) -> Module:
+def module_of(data: bytes, source: str) -> AnyModule:
     """Return the program that these bytes of a file hold, in either form."""
     if is_binary(data):
         return decode(data, source)

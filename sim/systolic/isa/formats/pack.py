@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from systolic.errors import ProgramError
 from systolic.isa.access import Access, Buffer
-from systolic.isa.instruction import Instruction
+from systolic.isa.instruction import Instruction, RemotePost
 from systolic.isa.opcodes import BY_CLASS, Field, Kind
 
 if TYPE_CHECKING:
+    from systolic.isa.formats.chip_module import ChipModule
     from systolic.isa.formats.module import Binding, Module
 
 BUFFER_NUMBERS = {Buffer.STATE: 0, Buffer.RESULT: 1, Buffer.DRAM: 2}
 EVENT_NUMBERS = {"done": 0, "row": 1, "partition": 2}
+REMOTE = 128
+"""Added to the number of a post's event: the place that it is for stands behind it."""
 ABSENT, PRESENT = 0, 1
 INT, FLOAT, ACCESS = 0, 1, 2
 
@@ -98,6 +101,16 @@ def write_module(writer: ByteWriter, module: Module) -> None:
         _instruction(writer, instruction)
 
 
+def write_chip_module(writer: ByteWriter, module: ChipModule) -> None:
+    """Append a program of several cores: its names, and each section behind its place."""
+    writer.string(module.name)
+    writer.string(module.chip)
+    writer.count(len(module.sections))
+    for section in module.sections:
+        writer.string(section.at)
+        write_module(writer, section.module)
+
+
 def _binding(writer: ByteWriter, binding: Binding) -> None:
     writer.string(binding.name)
     writer.count(len(binding.shape))
@@ -131,7 +144,11 @@ def _instruction(writer: ByteWriter, instruction: Instruction) -> None:
     writer.count(len(instruction.posts))
     for post in instruction.posts:
         writer.integers(post.semaphore)
-        writer.byte(EVENT_NUMBERS[post.on])
+        if isinstance(post, RemotePost):
+            writer.byte(EVENT_NUMBERS[post.on] + REMOTE)
+            writer.string(post.at)
+        else:
+            writer.byte(EVENT_NUMBERS[post.on])
 
 
 def _field(writer: ByteWriter, field: Field, value: Any) -> None:

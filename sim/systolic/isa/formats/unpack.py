@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from systolic.errors import ProgramError
+from systolic.hw.spec.places import place_of
 from systolic.isa.access import Access
+from systolic.isa.formats.chip_module import ChipModule, Section
 from systolic.isa.formats.module import Binding, Module, Part
 from systolic.isa.formats.pack import (
     ABSENT,
@@ -21,21 +23,28 @@ from systolic.isa.formats.pack import (
     FLOAT,
     INT,
     PRESENT,
+    REMOTE,
 )
-from systolic.isa.instruction import Instruction, Post, Wait
+from systolic.isa.instruction import Command, DmaMove, Instruction, Post, RemotePost, Wait
 from systolic.isa.opcodes import BY_NUMBER, Field, Kind
 from systolic.isa.program import Program
 
 T = TypeVar("T")
 BUFFERS = {number: buffer for buffer, number in BUFFER_NUMBERS.items()}
 EVENTS: dict[int, Any] = {number: event for event, number in EVENT_NUMBERS.items()}
+CHIP_EVENTS: dict[int, tuple[Any, bool]] = {
+    number + remote * REMOTE: (event, remote)
+    for number, event in EVENTS.items()
+    for remote in (False, True)
+}
+OF_ONE_CORE = {n: row for n, row in BY_NUMBER.items() if row.cls not in (DmaMove, Command)}
 
 
 class Reader:
-    """Bytes and how far they have been read."""
+    """Bytes and how far they have been read. several: they are a program of several cores."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+    def __init__(self, data: bytes, *, several: bool = False) -> None:
+        self._data, self._at, self.several = data, 0, several
         self._strings: list[str] = []
         self._strings = self.many(self._text, 4)
 
@@ -99,14 +108,34 @@ class Reader:
             self.refuse(f"bytes left over: {len(self._data) - self._at}")
 
 
+def read_chip_module(reader: Reader) -> ChipModule:
+    """Return a whole program of several cores; nothing may be left behind it."""
+    name, chip = reader.string(), reader.string()
+    sections = reader.many(lambda: _section(reader), 28)
+    reader.end()
+    return ChipModule(name, tuple(sections), chip)
+
+
+def _section(reader: Reader) -> Section:
+    at = reader.string()
+    if place_of(at) is None:
+        reader.refuse(f'needed a place such as core0, found "{at[:60]}"')
+    return Section(at, _module(reader))
+
+
 def read_module(reader: Reader) -> Module:
     """Return a whole module; nothing may be left behind it."""
+    module = _module(reader)
+    reader.end()
+    return module
+
+
+def _module(reader: Reader) -> Module:
     name, chip = reader.string(), reader.string()
     semaphores = reader.many(reader.string, 4)
     inputs = reader.many(lambda: _binding(reader), 12)
     outputs = reader.many(lambda: _binding(reader), 12)
     instructions = reader.many(lambda: _instruction(reader), 9)
-    reader.end()
     program = Program(name, tuple(instructions), tuple(semaphores))
     return Module(program, tuple(inputs), tuple(outputs), chip)
 
@@ -136,7 +165,8 @@ def _access(reader: Reader) -> Access:
 
 
 def _instruction(reader: Reader) -> Instruction:
-    opcode = reader.one_of(BY_NUMBER, "operation")
+    known = BY_NUMBER if reader.several else OF_ONE_CORE
+    opcode = reader.one_of(known, "operation")
     values = {field.name: _field(reader, field) for field in opcode.fields}
     waits = reader.many(lambda: Wait(*_pair(reader)), 16)
     posts = reader.many(lambda: _post(reader), 9)
@@ -146,7 +176,10 @@ def _instruction(reader: Reader) -> Instruction:
 
 def _post(reader: Reader) -> Post:
     semaphore = reader.integer()
-    return Post(semaphore, reader.one_of(EVENTS, "event"))
+    if not reader.several:
+        return Post(semaphore, reader.one_of(EVENTS, "event"))
+    event, is_remote = reader.one_of(CHIP_EVENTS, "event")
+    return RemotePost(semaphore, event, reader.string()) if is_remote else Post(semaphore, event)
 
 
 def _field(reader: Reader, field: Field) -> Any:

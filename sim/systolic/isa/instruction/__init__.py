@@ -22,7 +22,7 @@ from systolic.isa.instruction.on_array import (
     MatMulTile,
     PassThrough,
 )
-from systolic.isa.instruction.on_dma import DmaCopy, DmaTranspose
+from systolic.isa.instruction.on_dma import DmaCopy, DmaMove, DmaTranspose
 from systolic.isa.instruction.on_engine import (
     Activate,
     ActivateReduce,
@@ -56,17 +56,19 @@ from systolic.isa.instruction.on_engine import (
     TopK,
     Transpose,
 )
-from systolic.isa.instruction.posts import Event, Post, Wait
+from systolic.isa.instruction.on_processor import Command
+from systolic.isa.instruction.posts import Event, Post, RemotePost, Wait
 
 __all__ = [
     "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
-    "Copy", "CopyDynamicDst", "CopyDynamicSrc", "CopyPredicated", "DmaCopy", "DmaTranspose",
-    "Dropout", "EngineName", "Event", "FindIndex8", "Fold", "Instruction", "Iota",
-    "LoadDoubleRow", "LoadMx", "LoadTile", "LoadWeights", "LocalGather", "MatMul",
-    "MatMulDoubleRow", "MatMulMx", "MatMulTile", "MatchReplace8", "Max8", "Memset", "OnEngine",
-    "PartitionReduce", "PassThrough", "Pool", "Post", "QuantizeMx", "RangeSelect", "Reduction",
-    "Relation", "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
-    "TensorScalar", "TensorScalarReduce", "TensorTensor", "TopK", "Transpose", "Wait",
+    "Command", "Copy", "CopyDynamicDst", "CopyDynamicSrc", "CopyPredicated", "DmaCopy",
+    "DmaMove", "DmaTranspose", "Dropout", "EngineName", "Event", "FindIndex8", "Fold",
+    "Instruction", "Iota", "LoadDoubleRow", "LoadMx", "LoadTile", "LoadWeights", "LocalGather",
+    "MatMul", "MatMulDoubleRow", "MatMulMx", "MatMulTile", "MatchReplace8", "Max8", "Memset",
+    "OnEngine", "PartitionReduce", "PassThrough", "Pool", "Post", "QuantizeMx", "RangeSelect",
+    "Reduction", "Relation", "RemotePost", "Requantise", "ScalarTensorTensor", "Scan", "Select",
+    "SelectReduce", "Shuffle", "TensorScalar", "TensorScalarReduce", "TensorTensor", "TopK",
+    "Transpose", "Wait",
 ]  # fmt: skip
 
-Instruction: TypeAlias = LoadWeights | MatMul | OnEngine | DmaCopy
+Instruction: TypeAlias = LoadWeights | MatMul | OnEngine | DmaCopy | Command

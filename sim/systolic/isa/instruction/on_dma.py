@@ -8,6 +8,9 @@ from systolic.hw.units import dma_queue
 from systolic.isa.access import Access
 from systolic.isa.instruction.posts import Post, Wait
 
+CODE = "code"
+"""Where a core of several holds its program: ``core1.code``. Processors bring it there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmaCopy:
@@ -33,3 +36,29 @@ class DmaTranspose(DmaCopy):
     each of the R rows: element r of partition c is number r * C + c of the source, in the order of
     its access. So a source in the state buffer has R partitions of C elements.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DmaMove(DmaCopy):
+    """A copy that names places of other cores, adds to its target, or writes a second one.
+
+    Args:
+        source_at: the core whose buffer `source` is in; "" is that of the program. DRAM has none.
+        target_at: that of `target`; ``core1.code`` if it brings a core its code, whose access is
+            one row of bytes, as in DRAM.
+        accumulate: add to the target, one rounding, instead of replacing it.
+        duplicate: a second target; what was read once is written there too.
+        duplicate_at: that of `duplicate`.
+
+    """
+
+    source_at: str = ""
+    target_at: str = ""
+    accumulate: bool = False
+    duplicate: Access | None = None
+    duplicate_at: str = ""
+
+    @property
+    def brings_code(self) -> bool:
+        """Return whether the target is the code of a core."""
+        return self.target_at.endswith(f".{CODE}")

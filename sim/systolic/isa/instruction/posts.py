@@ -22,3 +22,10 @@ class Post:
 
     semaphore: int
     on: Event = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePost(Post):
+    """A post on a semaphore of another core or processor: `at` is its place, ``core1``."""
+
+    at: str = ""

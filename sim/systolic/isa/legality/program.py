@@ -7,14 +7,16 @@ rules are listed in docs/instruction_set.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from systolic.errors import ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa.accumulation_groups import OpenGroups
 from systolic.isa.engines import access_faults
 from systolic.isa.instruction import (
+    Command,
     DmaCopy,
+    DmaMove,
     DmaTranspose,
     Instruction,
     LoadDoubleRow,
@@ -27,6 +29,7 @@ from systolic.isa.instruction import (
     MatMulTile,
     OnEngine,
     PassThrough,
+    RemotePost,
 )
 from systolic.isa.legality.array import check_load, check_matmul
 from systolic.isa.legality.dma import check_dma, check_dma_transpose
@@ -39,20 +42,32 @@ from systolic.isa.program import Program
 from systolic.isa.tiling import LoadedTiles
 
 _LAST_LEGAL = LastLegal()
+NEEDS_CORES = "needed a chip of several cores ([[cores]])"
 
 
-def check_program(program: Program, chip: Chip) -> None:
+class Surroundings(Protocol):
+    """What holds the copies and posts of a core that concern others against a chip of several."""
+
+    def check_move(self, copy: DmaCopy) -> None:
+        """Raise ProgramError unless the chip can make the copy."""
+
+    def check_post(self, post: RemotePost) -> None:
+        """Raise ProgramError unless the place posted to is there."""
+
+
+def check_program(program: Program, chip: Chip, around: Surroundings | None = None) -> None:
     """Raise ProgramError for the first instruction that the chip cannot execute.
 
-    The program that was found legal last is not looked through again for the same chip.
+    The program that was found legal last is not looked through again for the same chip. around: of
+    the core of a chip of several.
     """
-    if _LAST_LEGAL.holds(program, chip):
+    if around is None and _LAST_LEGAL.holds(program, chip):
         return
     loaded, groups, forms = LoadedTiles(chip.pe_array), OpenGroups(chip), LegalForms(chip)
     for index, instruction in enumerate(program.instructions):
         try:
-            _check_semaphores(instruction, len(program.semaphores))
-            _check_instruction(instruction, chip, forms)
+            _check_semaphores(instruction, len(program.semaphores), around)
+            _check_instruction(instruction, chip, forms, around)
             if isinstance(instruction, LoadWeights):
                 loaded.note(instruction)
             elif isinstance(instruction, MatMul):
@@ -61,12 +76,19 @@ def check_program(program: Program, chip: Chip) -> None:
         except ProgramError as error:
             kind = type(instruction).__name__
             raise ProgramError(f"{program.name}: instruction {index} ({kind}): {error}") from None
-    _LAST_LEGAL.note(program, chip)
+    if around is None:
+        _LAST_LEGAL.note(program, chip)
 
 
-def _check_semaphores(instruction: Instruction, count: int) -> None:
+def _check_semaphores(instruction: Instruction, count: int, around: Surroundings | None) -> None:
     used = [wait.semaphore for wait in instruction.waits]
-    used += [post.semaphore for post in instruction.posts]
+    for post in instruction.posts:
+        if not isinstance(post, RemotePost):
+            used.append(post.semaphore)
+        elif around is None:
+            raise ProgramError(f"post to {post.at}: {NEEDS_CORES}")
+        else:
+            around.check_post(post)
     for semaphore in used:
         if not 0 <= semaphore < count:
             raise ProgramError(f"semaphore {semaphore} does not exist (there are {count})")
@@ -75,7 +97,16 @@ def _check_semaphores(instruction: Instruction, count: int) -> None:
             raise ProgramError(f'only a MatMul can post on "{post.on}"')
 
 
-def _check_instruction(instruction: Instruction, chip: Chip, forms: LegalForms) -> None:
+def _check_instruction(
+    instruction: Instruction, chip: Chip, forms: LegalForms, around: Surroundings | None
+) -> None:
+    if isinstance(instruction, DmaMove):
+        if around is None:
+            raise ProgramError(f"a copy of several cores: {NEEDS_CORES}")
+        around.check_move(instruction)
+        return
+    if isinstance(instruction, Command):
+        raise ProgramError(f"{instruction.word} is a command of processors, not of a core")
     form = form_of(instruction)
     if forms.hold(form, instruction):
         return
@@ -102,5 +133,7 @@ _RULES: dict[type, Callable[[Any, Chip], None]] = {
     DmaTranspose: check_dma_transpose,
 }
 require_rows(
-    "legality.program._RULES", _RULES, [c for c in BY_CLASS if not issubclass(c, OnEngine)]
+    "legality.program._RULES",
+    _RULES,
+    [c for c in BY_CLASS if not issubclass(c, OnEngine | DmaMove | Command)],
 )

@@ -21,6 +21,7 @@ Code = Literal[
     "unwritten",
     "undrained",
     "unused-post",
+    "lost-post",
 ]
 
 

@@ -7,6 +7,7 @@ room, until an instruction starts. Nothing happens in the cycles between.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -18,6 +19,24 @@ from systolic.isa import Program, instruction_bytes
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import FetchTimes
+
+
+class Supply(ABC):
+    """What hands instructions to queues: their fetch, or a processor. name: for labels."""
+
+    name: str
+
+    @abstractmethod
+    def head(self, queue: str) -> int | None:
+        """Return the tick from which the queue's head may start; None if not yet decided."""
+
+    @abstractmethod
+    def news(self, queue: str) -> simpy.Event:
+        """Return an event that comes when that is decided of the queue's head."""
+
+    @abstractmethod
+    def started(self, queue: str) -> None:
+        """Note that the queue's head starts in the present tick."""
 
 
 class FetchBuffer:
@@ -72,16 +91,30 @@ class FetchBuffer:
         self._slots += 1
 
 
-class InstructionFetch:
-    """The path, and the buffers of all queues that have instructions, in unit order."""
+class InstructionFetch(Supply):
+    """The path, and the buffers of all queues that have instructions, in unit order.
+
+    queues: the instructions of each, by its name. place: stands before that name in records.
+    before: what comes before the first instruction of the program in their numbers.
+    """
+
+    name = "fetch"
+    """What a queue waits for whose bytes are not there."""
 
     def __init__(
-        self, env: TickEnvironment, chip: Chip, spec: Fetch, program: Program, recorder: Recorder
+        self,
+        env: TickEnvironment,
+        chip: Chip,
+        spec: Fetch,
+        program: Program,
+        recorder: Recorder,
+        queues: dict[str, list[int]],
+        place: str = "",
+        before: int = 0,
     ) -> None:
         self._env, self._spec, self._program = env, spec, program
-        self._recorder = recorder
+        self._recorder, self._place, self._before = recorder, place, before
         self._period = chip.fetch_period
-        queues = program.queues()
         self._buffers = {
             name: FetchBuffer(env, queues[name], spec.buffer_instructions)
             for name in chip.units
@@ -109,7 +142,9 @@ class InstructionFetch:
             self._start = None
 
     def process(self) -> Generator[simpy.Event, Any, None]:
-        """Fetch every instruction of the program."""
+        """Fetch every instruction of the queues."""
+        if late := self._env.tick % self._period:
+            yield simpy.Timeout(self._env, self._period - late)
         while not all(buffer.is_complete for buffer in self._buffers.values()):
             self._take_freed()
             buffer = self._next()
@@ -138,9 +173,10 @@ class InstructionFetch:
     def _fetch(self, buffer: FetchBuffer) -> int:
         """Begin a fetch; return the ticks for which it holds the path."""
         now, index = self._env.tick, buffer.next_instruction
-        instruction = self._program.instructions[index]
+        instruction = self._program.instructions[index - self._before]
         held = -(-instruction_bytes(instruction) // self._spec.bytes_per_cycle) * self._period
         arrival = now + held + self._spec.latency_cycles * self._period
         buffer.fetch(arrival)
-        self._recorder.fetches.append(FetchTimes(now, index, instruction.queue, arrival))
+        queue = self._place + instruction.queue
+        self._recorder.fetches.append(FetchTimes(now, index, queue, arrival))
         return held

@@ -55,7 +55,7 @@ def run_event(
         program=program,
         memory=memory,
         recorder=recorder,
-        semaphores=Semaphores(env, posted_in_order(program, chip)),
+        semaphores=Semaphores(env, posted_in_order(program)),
         arbiter=_arbiter(env, chip, spared),
         is_split=chip.state_buffer.is_split,
         posters=program.posters(),
@@ -63,15 +63,15 @@ def run_event(
         product_form=form_for(program.products()) if values else in_numpy,
         on_done=_counter(len(program.instructions), progress),
         dram=_channels(chip, program, recorder),
-        fetch=_fetch(env, chip, program, recorder),
+        fetch=(fetch := _fetch(env, chip, program, recorder)),
     )
     units = _build(context, spared)
     if shuffle:
         shuffle.shuffle(units)
     for unit in units:
         env.process(unit.process())
-    if context.fetch:
-        env.process(context.fetch.process())
+    if fetch:
+        env.process(fetch.process())
     env.run()
     context.arbiter.conclude()
     _refuse_deadlock(context, units)
@@ -116,7 +116,7 @@ def _fetch(
         return None
     from systolic.machine.event.fetch import InstructionFetch
 
-    return InstructionFetch(env, chip, chip.fetch, program, recorder)
+    return InstructionFetch(env, chip, chip.fetch, program, recorder, program.queues())
 
 
 def _build(context: Context, spared: Spared) -> list[Unit]:

@@ -13,24 +13,32 @@ from typing import assert_never
 
 import simpy
 
-from systolic.hw.spec import Chip
-from systolic.isa import DmaCopy, LoadWeights, MatMul, OnEngine, Program, Wait
+from systolic.isa import Command, DmaCopy, LoadWeights, MatMul, OnEngine, Program, Wait
 from systolic.machine.event.ticks import TickEnvironment
 
 PostTicks = Callable[[], Sequence[int]]
 """Returns the ticks, ascending, at which posts become visible, as far as known."""
 
+UNORDERED = "engines"
+"""What posts in no order."""
+
 Resumed = Callable[[], simpy.Event | None]
 """Returns an event that comes when what makes a post goes on; None if nothing holds it."""
 
 
-def posted_in_order(program: Program, chip: Chip) -> list[bool]:
-    """Return, by semaphore, whether its posts are surely made in the order of one queue.
+def posted_in_order(program: Program) -> list[bool]:
+    """Return, by semaphore, whether no post is announced that is made before one announced already.
 
-    They are in order if the queue takes one instruction at a time (DMA, an engine without
-    independent lanes). They are in order too if the queue is the array's and either its loads alone
-    post, or its multiplies alone, with results of one width, all when done or all row by row, and
-    all on one tile. An instruction that waits for such a semaphore need not listen for more posts.
+    That is proved of three kinds of posters, if a semaphore has but one of them:
+
+    * a DMA queue. The bytes of a copy move behind those of the copy before (contract, section 6).
+    * the array's loads on one tile. A load starts behind the last read of the one before.
+    * its multiplies on one tile, all with results of one width, all when done or all row by row. A
+      vector enters behind those before it, and reaches a given column after the same time.
+
+    Nothing of the kind is true of an engine. Its next instruction starts behind the last *read* of
+    the one before, whose writes come later: behind a block, behind values that are read beside the
+    source, behind the target (`indices`), or since their port is refused.
     """
     posters: list[set[tuple[object, ...]]] = [set() for _ in program.semaphores]
     for instruction in program.instructions:
@@ -41,14 +49,15 @@ def posted_in_order(program: Program, chip: Chip) -> list[bool]:
                 case MatMul():
                     width = instruction.result.partitions
                     kind = ("multiplies", post.on, width, instruction.tile)
-                case OnEngine() | DmaCopy():
-                    kind = (instruction.queue,)
+                case DmaCopy() | Command():
+                    kind = ("copies", instruction.queue)
+                case OnEngine():
+                    kind = (UNORDERED,)
                 case _:
                     assert_never(instruction)
             posters[post.semaphore].add(kind)
-    overtaking = {name for name, engine in chip.lane_engines.items() if engine.independent_lanes}
     return [
-        len(kinds) == 1 and not any(k[0] in overtaking or "partition" in k for k in kinds)
+        len(kinds) == 1 and not any(UNORDERED in k or "partition" in k for k in kinds)
         for kinds in posters
     ]
 
@@ -61,6 +70,7 @@ class _Semaphore:
         self.sources: list[PostTicks] = []
         self.held: dict[PostTicks, Resumed] = {}
         self.changed = simpy.Event(env)
+        self.since = 0
 
     def tick_of(self, value: int) -> int | None:
         """Return the tick at which the count reaches `value`; None if not announced."""
@@ -82,9 +92,10 @@ class _Semaphore:
 
     def _pending(self) -> Sequence[int]:
         """Return the ticks, ascending, of what is announced and not final."""
-        if len(self.sources) == 1:
+        if len(self.sources) == 1 and not self.since:
             return self.sources[0]()
-        return sorted(t for source in self.sources for t in source())
+        since = self.since
+        return sorted([t for source in self.sources for t in source() if t >= since])
 
 
 class Semaphores:
@@ -112,7 +123,14 @@ class Semaphores:
         state.sources.remove(source)
         state.held.pop(source, None)
         for tick in ticks:
-            insort(state.final, tick)
+            if tick >= state.since:
+                insort(state.final, tick)
+
+    def reset(self, semaphore: int, tick: int) -> None:
+        """Set a semaphore to 0 at a tick: posts visible before it count no more."""
+        state = self._semaphores[semaphore]
+        state.since = tick
+        state.final = [each for each in state.final if each >= tick]
 
     def tick_of(self, wait: Wait) -> int | None:
         """Return the tick from which the wait is satisfied, as now known; None if unknown."""
@@ -143,7 +161,7 @@ class Semaphores:
     def count(self, semaphore: int, tick: int) -> int:
         """Return the posts visible at `tick`."""
         state = self._semaphores[semaphore]
-        pending = [t for source in state.sources for t in source() if t <= tick]
+        pending = [t for source in state.sources for t in source() if state.since <= t <= tick]
         return bisect_right(state.final, tick) + len(pending)
 
     def _wake(self, semaphore: int) -> None:

@@ -14,8 +14,8 @@ from systolic.isa import Buffer, Instruction, Post, Program, Wait
 from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.beats import Beats, covered_ticks, stretch
-from systolic.machine.event.ports.ports import Need, Port, Timeline
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline
+from systolic.machine.event.ports.stream import Asker, Lost, Stream
 from systolic.machine.event.semaphores import PostTicks, Resumed, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.memory import Memory
@@ -23,9 +23,10 @@ from systolic.trace.recorder import Recorder
 from systolic.trace.records import EXCLUSIVE, InstructionTimes, Stall
 
 if TYPE_CHECKING:
+    from systolic.machine.event.chip.ports import Shifter
     from systolic.machine.event.dma.plan import CopyPlan
     from systolic.machine.event.dram.channels import Channels
-    from systolic.machine.event.fetch import InstructionFetch
+    from systolic.machine.event.fetch import Supply
 
 Process = Generator[simpy.Event, Any, None]
 
@@ -35,7 +36,8 @@ class Context:
     """What all units of one run share.
 
     is_split: each partition of the state buffer has ports of its own. timeline_use: the ticks for
-    which each slot of a timeline was granted, of all streams that had it.
+    which each slot of a timeline was granted, of all streams that had it. shared: what a core of a
+    chip of several has from that chip; None: there is one core.
     """
 
     env: TickEnvironment
@@ -51,17 +53,52 @@ class Context:
     product_form: ProductForm
     on_done: Callable[[], None]
     dram: Channels | None = None
-    fetch: InstructionFetch | None = None
+    fetch: Supply | None = None
     end: int = 0
     port_use: dict[Port, list[Beats]] = field(default_factory=dict)
     timeline_use: dict[Timeline, int] = field(default_factory=dict)
     copy_plans: dict[Hashable, CopyPlan] = field(default_factory=dict)
+    shared: CoreOfSeveral | None = None
 
-    def retire(self, end: int) -> None:
+    def named(self, queue: str) -> str:
+        """Return the name that a queue has in records."""
+        return queue if self.shared is None else self.shared.named(queue)
+
+    def rank(self, client: str) -> int:
+        """Return the place of a client in the arbitration."""
+        place = self.chip.port_priority.index(client)
+        return place if self.shared is None else place + self.shared.later
+
+    def timeline(self, own: Timeline) -> Timeline:
+        """Return what an instruction asks of the ports, as the arbiter knows them."""
+        return own if self.shared is None else self.shared.ports.timeline(own)
+
+    def needs(self, own: Needs) -> Needs:
+        """Return needs of ports as the arbiter knows them."""
+        return own if self.shared is None else self.shared.ports.needs(own)
+
+    def winner(self, lost: Lost) -> str:
+        """Return the name of the client that has a port which was refused."""
+        return lost.winner if self.shared is None else self.shared.winner(lost)
+
+    def hop_ticks(self, semaphore: int) -> int:
+        """Return the ticks that a post takes longer than within the core."""
+        return 0 if self.shared is None else self.shared.hop_ticks(semaphore)
+
+    def note_post(self, made: int, seen: int, unit: str, semaphore: int) -> None:
+        """Record a post made at a tick, and visible at another."""
+        if self.shared is None:
+            self.recorder.post(made, unit, semaphore)
+        else:
+            self.shared.note_post(made, seen, unit, semaphore)
+
+    def retire(self, index: int, end: int) -> None:
         """Count an instruction whose last act ends at tick `end`."""
         if end > self.end:
             self.end = end
         self.on_done()
+        if self.shared is not None:
+            self.shared.end(index, end)
 
     def use_ports(self, stream: Stream) -> None:
         """Note when ports were in use by a stream that has ended.
@@ -98,6 +135,38 @@ class Context:
                 counted[port] += slots * ticks
 
 
+class CoreOfSeveral(ABC):
+    """What a core has from the chip of several that it is on.
+
+    ports: its own as the chip's. later: added to the places of its clients in the arbitration, so
+    that DMA has one place in all cores. ends_matter: something depends on the end of its program.
+    """
+
+    ports: Shifter
+    later: int
+    ends_matter: bool
+
+    @abstractmethod
+    def named(self, queue: str) -> str:
+        """Return the name that a queue has on the chip."""
+
+    @abstractmethod
+    def winner(self, lost: Lost) -> str:
+        """Return the name that the client of a port has on the chip."""
+
+    @abstractmethod
+    def note_post(self, made: int, seen: int, unit: str, semaphore: int) -> None:
+        """Note a post made at a tick, and visible at another."""
+
+    @abstractmethod
+    def end(self, index: int, end: int) -> None:
+        """Note the end of an instruction of its program, whose records may still be to come."""
+
+    @abstractmethod
+    def hop_ticks(self, semaphore: int) -> int:
+        """Return the ticks that a post takes longer than within the core."""
+
+
 class Unit(ABC):
     """A unit and its queue. Subclasses say when an instruction may start, and what it does."""
 
@@ -109,7 +178,7 @@ class Unit(ABC):
         queue: Sequence[int],
         spec: PEArray | Engine | Dma,
     ) -> None:
-        self.context, self.name = context, name
+        self.context, self.local, self.name = context, name, context.named(name)
         self.env, self.chip = context.env, context.chip
         self.period = context.chip.period(spec_name)
         dispatch = spec.dispatch_cycles * self.period
@@ -117,12 +186,14 @@ class Unit(ABC):
             (dispatch, 0) if spec.dispatch == "serial" else (0, dispatch)
         )
         self._post_ticks = context.chip.post_cycles(spec_name) * self.period
-        self._claims = context.recorder.claims[name]
+        self._claims = context.recorder.claims[self.name]
         self._semaphores = context.semaphores
         self.queue = tuple(queue)
         self.place = 0
-        self.head_since = 0
-        self._fetched = self._decoded = 0
+        # A core of several may start later; what comes before is idle.
+        self.head_since = self.align(context.env.tick)
+        self._fetched = self._decoded = self.head_since
+        self._awaits_bytes = f"waiting for {context.fetch.name if context.fetch else 'fetch'}"
         self._wait_ticks: list[int | None] = []
         """From when each wait of the head is satisfied, as known when it was asked last."""
 
@@ -151,16 +222,16 @@ class Unit(ABC):
                 self.context.recorder.wait(self.env.tick, self.name, wait.semaphore, wait.value)
             self.start(index, instruction, asks_last=asks_last)
             if fetch:
-                fetch.started(self.name)
+                fetch.started(self.local)
             self.head_since = self.env.tick
             # What stands behind a load that asked last was not there when others asked.
             self._decoded = self.head_since + max(self._decode_ticks, asks_last * self.period)
             self.place += 1
 
-    def _await_fetch(self, fetch: InstructionFetch) -> Process:
+    def _await_fetch(self, fetch: Supply) -> Process:
         """Wait until it is known when the head will have been fetched."""
-        while (tick := fetch.head(self.name)) is None:
-            yield fetch.news(self.name)
+        while (tick := fetch.head(self.local)) is None:
+            yield fetch.news(self.local)
         self._fetched = tick
 
     def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
@@ -232,6 +303,14 @@ class Unit(ABC):
             event.callbacks.append(ring)
         return bell
 
+    def stream(self, asker: Asker, timeline: Timeline, spacing: int = 1) -> Stream:
+        """Return a stream of an instruction, whose timeline is of the core's own ports."""
+        context = self.context
+        found = Stream(self.env, asker, context.timeline(timeline), spacing)
+        if context.shared is not None and context.shared.ends_matter:
+            found.is_awaited = True
+        return found
+
     def add_later(self, stream: Stream, cycles: int) -> None:
         """Let a stream ask for its first slot in that many cycles."""
         if not cycles:
@@ -260,7 +339,7 @@ class Unit(ABC):
                 since = until
         if self._fetched > since:
             fetched = min(self.align(self._fetched), now)
-            self.claim("waiting for fetch", since, fetched)
+            self.claim(self._awaits_bytes, since, fetched)
             since = fetched
         self.claim("waiting for issue", since, now)
 
@@ -294,10 +373,15 @@ class Unit(ABC):
         """
         if not posts:
             return []
-        sources = [(post.semaphore, visible(post.on)) for post in posts]
+        sources = [(post.semaphore, self._seen(post.semaphore, visible(post.on))) for post in posts]
         for semaphore, ticks in sources:
             self.context.semaphores.announce(semaphore, ticks, resumed)
         return sources
+
+    def _seen(self, semaphore: int, ticks: PostTicks) -> PostTicks:
+        """Return when a post is visible to the core whose semaphore it is."""
+        hops = self.context.hop_ticks(semaphore)
+        return (lambda: [tick + hops for tick in ticks()]) if hops else ticks
 
     @property
     def post_delay(self) -> int:
@@ -311,25 +395,30 @@ class Unit(ABC):
         delay = self.post_delay
         for semaphore, visible in sources:
             ticks = visible()
+            ago = delay + self.context.hop_ticks(semaphore)
             for tick in ticks:
-                self.context.recorder.post(tick - delay, self.name, semaphore)
+                self.context.note_post(tick - ago, tick, self.name, semaphore)
             self._semaphores.settle(semaphore, visible, ticks)
 
     def finish(self, times: InstructionTimes, stream: Stream) -> None:
         """Record the end of an instruction: its times, its stalls, the length of the run."""
-        recorder = self.context.recorder
-        recorder.times.append(times)
+        self.context.recorder.times.append(times)
+        self.note_stalls(times.instruction, stream)
+        self.context.retire(times.instruction, times.done + self.period)
+
+    def note_stalls(self, index: int, stream: Stream) -> None:
+        """Record what was refused to a stream of an instruction, and the ports that it used."""
         for refusal in stream.refusals:
             if refusal.cycles:
                 stop = refusal.tick + refusal.cycles * self.period
-                label = f"stalled by {refusal.lost.winner}"
-                self.claim(label, refusal.tick, stop, times.instruction)
+                label = f"stalled by {self.context.winner(refusal.lost)}"
+                self.claim(label, refusal.tick, stop, index)
                 port, winner, partition = refusal.lost
-                recorder.stalls.append(
+                self.context.recorder.stalls.append(
                     Stall(
                         refusal.tick,
                         self.name,
-                        times.instruction,
+                        index,
                         refusal.cycles,
                         *port,
                         winner,
@@ -337,4 +426,3 @@ class Unit(ABC):
                     )
                 )
         self.context.use_ports(stream)
-        self.context.retire(times.done + self.period)

@@ -8,7 +8,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine.memory import Memory
 from systolic.machine.register.dram.channels import DramChannels
-from systolic.machine.register.fetch import Fetcher
+from systolic.machine.register.fetch import Fetcher, Supply
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.semaphores import Semaphores
@@ -23,7 +23,7 @@ class Context:
     retired: instructions done; end: the tick after the last completion; awake_changed: a unit fell
     asleep or woke since the machine last listed the units that are awake; dma_shares: by queue, the
     last cycle in which its copy held a share of its engine, and how many of DRAM; dma_engines: by
-    queue, the engines that the copy is spread over.
+    queue, the engines that the copy is spread over; start: the tick from which its units are there.
     """
 
     chip: Chip
@@ -36,12 +36,13 @@ class Context:
     queues: dict[str, list[int]]
     progress: Progress | None = None
     retired: int = 0
+    start: int = 0
     end: int = 0
     awake_changed: bool = True
     dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
     dma_engines: dict[int, frozenset[int]] = field(default_factory=dict)
     dram: DramChannels | None = None
-    fetch: Fetcher | None = None
+    fetch: Supply | None = None
 
     @classmethod
     def of(

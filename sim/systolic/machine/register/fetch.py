@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Protocol
 
 from systolic.hw.spec import Chip, Fetch
 from systolic.isa import Program, instruction_bytes
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import FetchTimes
+
+
+class Supply(Protocol):
+    """What hands instructions to queues. label: of a queue whose head is not there."""
+
+    label: str
+
+    def has_head(self, queue: str) -> bool:
+        """Return whether the head of a queue may start."""
+
+    def start_head(self, queue: str) -> None:
+        """Note that the head of a queue starts in this cycle."""
 
 
 class FetchBuffer:
@@ -63,8 +76,10 @@ class Fetcher:
     """One path that serves the buffers in turn, and the pipeline behind it.
 
     path: cycles for which the path is still held; pipeline: instructions on the way, oldest first;
-    turn: the place of the buffer that is asked first.
+    turn: the place of the buffer that is asked first; label: of a queue whose head is not there.
     """
+
+    label = "waiting for fetch"
 
     def __init__(self, chip: Chip, spec: Fetch, program: Program, recorder: Recorder) -> None:
         self.period = chip.fetch_period

@@ -18,6 +18,7 @@ from systolic.machine.array_shape import grid_shape
 from systolic.machine.memory import Memory
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.bursts import dma_queues
+from systolic.machine.register.fetch import Fetcher
 from systolic.machine.register.lane_engine.unit import LaneEngine
 from systolic.machine.register.pe_array.unit import ArrayUnit, Observer
 from systolic.machine.register.unit import Unit
@@ -67,7 +68,7 @@ class Machine:
 
     def __init__(self, context: Context, observer: Observer | None) -> None:
         self._context = context
-        self._fetch = context.fetch
+        self._fetch = context.fetch if isinstance(context.fetch, Fetcher) else None
         self._array = ArrayUnit(context, observer)
         self._is_watched = observer is not None
         self._engines = [LaneEngine(context, name) for name in context.chip.lane_engines]

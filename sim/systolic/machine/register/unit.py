@@ -16,7 +16,6 @@ from systolic.trace.recorder import Recorder
 from systolic.trace.records import InstructionTimes, Stall
 
 ISSUE = "waiting for issue"
-FETCH = "waiting for fetch"
 NEVER = 1 << 62
 
 
@@ -86,7 +85,7 @@ class Unit:
         self.context = context
         self.name = name
         self.period = period
-        self.now = 0
+        self.now = -(-context.start // period)
         self.asleep = False
         self.head: Instruction | None = None
         self.head_index = -1
@@ -103,9 +102,10 @@ class Unit:
         self._ports = context.ports
         self._fetch = context.fetch
         self._was_fetched = False
+        self._awaits_supply = False
         self._wait_label = ""
         self._seen = -1
-        self._next_head(0)
+        self._next_head(self.now)
 
     def begin(self, tick: int) -> None:
         """Start a cycle: land what the last one wrote, then start what can start."""
@@ -153,7 +153,7 @@ class Unit:
 
     def _may_sleep(self) -> bool:
         """Return whether nothing is in flight and only a semaphore can change that."""
-        return self._is_resting() and self._wait_label is not FETCH
+        return self._is_resting() and not self._awaits_supply
 
     def _sleep(self) -> None:
         wait = self.first_unsatisfied()
@@ -175,7 +175,8 @@ class Unit:
         if self._seen != self._semaphores.version or self._was_fetched != fetched:
             self._seen, self._was_fetched = self._semaphores.version, fetched
             wait = self.first_unsatisfied()
-            label = ISSUE if fetched else FETCH
+            label = ISSUE if fetch is None or fetched else fetch.label
+            self._awaits_supply = wait is None and not fetched
             if wait is not None:
                 label = f"waiting for {self.context.posters[wait.semaphore]}"
             if label != self._wait_label:
@@ -215,6 +216,10 @@ class Unit:
         self._next_head(cycle)
         self._launch(job, cycle)
 
+    def _key(self, refused: Refused) -> tuple[str, int, str]:
+        """Return buffer, bank and direction of a port that was refused."""
+        return self._ports.key(refused.port)
+
     def _winner(self, refused: Refused) -> str:
         """Return the client that has a port refused in this cycle."""
         return self._ports.winner(refused, self.now * self.period)
@@ -231,7 +236,7 @@ class Unit:
     def _flush_stall(self, job: Job) -> None:
         if job.stall_port is None:
             return
-        buffer, bank, direction = self._ports.key(job.stall_port.port)
+        buffer, bank, direction = self._key(job.stall_port)
         cycles = job.stall_stop - job.stall_first
         tick, partition = job.stall_first * self.period, job.stall_port.partition
         self.context.recorder.stalls.append(

@@ -58,6 +58,28 @@ class Life(NamedTuple):
     stop: int
 
 
+class WayUse(NamedTuple):
+    """A copy moves bytes over a link, or through a controller, from tick `first` to `stop`."""
+
+    name: str
+    first: int
+    stop: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class ChipUse:
+    """How a chip of several cores was used.
+
+    cores: by core the ticks of each state (`systolic.report.summary.cores`). uses: of links and
+    controllers. capacity: bytes in a tick of each of these, in the order in which they are shown.
+    """
+
+    cores: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
+    uses: Sequence[WayUse]
+    capacity: Mapping[str, float]
+
+
 @dataclass(frozen=True, eq=False)
 class PlotSummary:
     """The summary of a run, and its chip; None if the summary has none."""
@@ -71,6 +93,7 @@ class PlotRun(PlotSummary):
     """A finished run.
 
     touches, multiplies, lives: what its instructions do, told only for the views that show it.
+    chip_use: how cores, links and controllers were used; None on a chip of one core.
     """
 
     chip: Chip
@@ -78,6 +101,7 @@ class PlotRun(PlotSummary):
     touches: Callable[[], Sequence[Touch]]
     multiplies: Callable[[], Sequence[Multiply]]
     lives: Callable[[], Sequence[Life]]
+    chip_use: Callable[[], ChipUse] | None = None
 
     @property
     def trace(self) -> Trace:
@@ -87,4 +111,4 @@ class PlotRun(PlotSummary):
     @property
     def period(self) -> int:
         """Return a cycle of the array in ticks."""
-        return self.trace.periods["pe_array"]
+        return self.trace.periods[self.trace.array]

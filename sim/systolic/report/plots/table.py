@@ -20,6 +20,7 @@ from systolic.report.plots.look import Look
 from systolic.report.plots.memory import draw_memory
 from systolic.report.plots.network import draw_distance, draw_link_timeline, draw_links
 from systolic.report.plots.roofline import draw_roofline
+from systolic.report.plots.system import draw_links, draw_system
 from systolic.report.plots.timeline import draw_timeline
 from systolic.report.plots.utilisation import draw_utilisation
 from systolic.report.plots.wavefront import draw_wavefront
@@ -78,6 +79,12 @@ PLOTS: dict[str, Plot] = {
         draw_banks, "banks of both buffers in use, and who refuses whom", "run", ("cycles",)
     ),
     "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
+    "system": Plot(
+        draw_system, "cores, links and controllers of a chip on one time axis", "run", ("cycles",)
+    ),
+    "links": Plot(
+        draw_links, "bytes over each link and through each controller", "run", ("cycles",)
+    ),
     "layout": Plot(
         draw_layout, "where the elements of an XLA shape lie", "shape", ("index", "tensor")
     ),

@@ -8,18 +8,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from systolic.hw.spec import Chip
 from systolic.report.summary.transfers import transfer_record
 from systolic.trace.labels import tally
 from systolic.trace.records import Trace
 
 
+class Timed(Protocol):
+    """What the summary asks of a chip, of one core or of several."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+    @property
+    def ticks_mhz(self) -> int:
+        """Return its ticks in a microsecond."""
+
+
 def summarize(
     *,
     run: str,
-    chip: Chip,
+    chip: Timed,
     engine: str,
     trace: Trace,
     instructions: Mapping[str, int],
@@ -83,7 +94,7 @@ def _unit(trace: Trace, unit: str) -> dict[str, Any]:
 
 def _ports(trace: Trace) -> dict[str, dict[str, dict[str, int]]]:
     """Return {buffer: {bank: {"read": cycles, "write": cycles}}} of the banks in use."""
-    period = trace.periods["pe_array"]
+    period = trace.periods[trace.array]
     ports: dict[str, dict[str, dict[str, int]]] = {}
     for (buffer, bank, direction), ticks in sorted(trace.port_cycles.items()):
         if ticks:

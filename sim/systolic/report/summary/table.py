@@ -53,6 +53,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     if has_layers(summary):
         console.print(Whole(_layers(summary, console)), crop=False)
     console.print(Whole(_units(summary, console)), crop=False)
+    if "cores" in summary:
+        console.print(Whole(_cores(summary)), crop=False)
     if summary["stalls"]:
         console.print(Whole(_stalls(summary)), crop=False)
     if "values" in summary:
@@ -115,6 +117,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
 
 def _moved(summary: Mapping[str, Any], table: Table) -> None:
     """Add rows on the bytes that the queues moved, and on DRAM's channels and banks."""
+    if traffic := summary.get("traffic"):
+        table.add_row("traffic", Text(traffic_text(traffic)))
     moved = summary.get("transfers")
     if not moved or not moved["copies"]:
         return
@@ -123,6 +127,12 @@ def _moved(summary: Mapping[str, Any], table: Table) -> None:
         table.add_row("dram", Text(bursts_text(dram)))
         table.add_row("", Text(channels_text(dram, summary["units"]["dma0"]["total"])))
         table.add_row("", Text(waits_text(dram)))
+
+
+def traffic_text(traffic: Mapping[str, int]) -> str:
+    """Return the bytes that copies have sent, received and written."""
+    sent, received, written = traffic.values()
+    return f"{number(sent)} bytes sent, {number(received)} received, {number(written)} written"
 
 
 def layouts_text(layouts: Mapping[str, str]) -> str:
@@ -309,6 +319,18 @@ def bar(share: float, plain: bool = False) -> str:
         return "#" * round(share * BAR_CELLS)
     eighths = round(share * BAR_CELLS * 8)
     return EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _cores(summary: Mapping[str, Any]) -> Padding:
+    """Return the table of the cores: how much of the run each was busy, or waited for what."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("core", no_wrap=True)
+    for name in ("busy", "waiting for link", "for DRAM", "for another core", "idle"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for core, cycles in summary["cores"].items():
+        total = sum(cycles.values())
+        table.add_row(core, *(percent(each, total) for each in cycles.values()))
+    return Padding(table, (0, 0, 1, 2))
 
 
 def _stalls(summary: Mapping[str, Any]) -> Padding:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from systolic.config.chip_file import chip_of_tables
+from systolic.config.chip_file import any_chip_of_tables
 from systolic.errors import ConfigError, SystolicError
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.run.difference import Compared, difference
 from systolic.run.pins.pin import Pin, chip_changes, pin_of, pin_of_system
 from systolic.run.pins.works import PinnedSystem, PinnedWork
@@ -128,7 +129,7 @@ def _why(work: PinnedWork, pinned: Pin, result: Result) -> Iterator[str]:
     if pinned.chip is None:
         return
     try:
-        chip = chip_of_tables(dict(pinned.chip), work.name)
+        chip = any_chip_of_tables(dict(pinned.chip), Path(), work.name)
     except ConfigError as error:
         yield f"the pinned chip cannot be read by this version: {error}"
         return
@@ -146,7 +147,7 @@ def _why(work: PinnedWork, pinned: Pin, result: Result) -> Iterator[str]:
         yield found.first.why
 
 
-def _with_pinned_counts(work: PinnedWork, pinned: Pin, chip: Chip) -> Result | None:
+def _with_pinned_counts(work: PinnedWork, pinned: Pin, chip: Chip | MultiCoreChip) -> Result | None:
     """Return the run on the pinned chip, if that gives the pinned counts."""
     try:
         before = work.run(chip)

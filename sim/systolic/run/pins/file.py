@@ -170,7 +170,9 @@ def _table(name: str, pin: Pin, chip: str | None) -> str:
         lines.append(f"tolerance = {toml_text(keys['tolerance'])}")
     if pin.operations is not None:
         lines.append(f"operations = {toml_text(keys['operations'])}")
-    lines += [f"units.{unit} = {toml_text(spent)}" for unit, spent in keys["units"].items()]
+    lines += [
+        f"units.{toml_key(unit)} = {toml_text(spent)}" for unit, spent in keys["units"].items()
+    ]
     return "\n".join(lines) + "\n"
 
 

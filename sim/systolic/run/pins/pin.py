@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from systolic.config.dump import toml_text
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.report.summary.layers import has_layers
 from systolic.run.result import Result
 from systolic.run.system import SystemResult
@@ -52,7 +52,9 @@ def pin_of(result: Result, reason: str, *, with_chip: bool) -> Pin:
         operations={each["name"]: each["cycles"] for each in summary["operations"]}
         if has_layers(summary)
         else None,
-        chip=chip_tables(result.chip) if with_chip else None,
+        chip=chip_tables(result.several.chip if result.several else result.chip)
+        if with_chip
+        else None,
     )
 
 
@@ -76,12 +78,12 @@ TOLD = {"description", "provenance"}
 """What a chip file tells its readers; no cycle depends on it."""
 
 
-def chip_tables(chip: Chip) -> dict[str, Any]:
+def chip_tables(chip: Chip | MultiCoreChip) -> dict[str, Any]:
     """Return the tables of a chip file without the keys that have their defaults."""
     return chip.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=TOLD)
 
 
-def chip_changes(pinned: Chip, found: Chip) -> list[str]:
+def chip_changes(pinned: Chip | MultiCoreChip, found: Chip | MultiCoreChip) -> list[str]:
     """Return the keys of a chip file that have changed, each with both values."""
     before, after = (
         dict(flat(chip.model_dump(mode="json", exclude=TOLD))) for chip in (pinned, found)

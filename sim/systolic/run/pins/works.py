@@ -18,9 +18,10 @@ from systolic.config.toml_file import LIMIT_BYTES, TEXT_PROGRAM, parse_toml
 from systolic.engine_kind import EngineKind
 from systolic.errors import ConfigError
 from systolic.hw.datatypes import data_type
-from systolic.hw.spec import Chip
-from systolic.isa import Module, element_type, is_binary
+from systolic.hw.spec import Chip, MultiCoreChip
+from systolic.isa import AnyModule, element_type, is_binary
 from systolic.reading import first_line, real_path
+from systolic.run.chip_program import several
 from systolic.run.execute import run
 from systolic.run.file_kinds import RUN_FILE
 from systolic.run.program import program_chip, read_program
@@ -32,6 +33,7 @@ from systolic.shipped import CONFIGS
 HEAD_BYTES = 64
 FIRST_REASON = "first pinned"
 BESIDES_RUNS = ("networks", "systems")
+PROGRAMS = "programs"
 """Folders of shipped files whose names among the counts begin with the folder."""
 
 
@@ -45,16 +47,17 @@ class PinnedWork:
 
     name: str
     reason: str
-    work: RunConfig | Module
-    chip: Chip
+    work: RunConfig | AnyModule
+    chip: Chip | MultiCoreChip
     engine: EngineKind = "event"
     is_point: bool = False
 
-    def run(self, chip: Chip | None = None) -> Result:
+    def run(self, chip: Chip | MultiCoreChip | None = None) -> Result:
         """Do the run for its times, on another chip if one is given."""
         on = chip or self.chip
         values = self.engine == "register"  # that engine has no mode for times only
         if isinstance(self.work, RunConfig):
+            assert isinstance(on, Chip)
             result = run(replace(self.work, chip=on), engine=self.engine, values=values)
             require_right(result.summary)
             return result
@@ -107,7 +110,8 @@ def works_of(
     if path.suffix.lower() != ".toml":
         module, _ = read_program(path)
         hardware = program_chip(module, path, chip, overrides)
-        yield PinnedWork(name, FIRST_REASON, module, hardware, engine or "event")
+        fitting = several(module, hardware)
+        yield PinnedWork(name, FIRST_REASON, fitting, hardware, engine or "event")
         return
     if chip is not None:
         overrides = [*overrides, Override(("chip",), str(real_path(chip)), "chip", Path())]
@@ -170,18 +174,20 @@ def _is_run_file(data: bytes) -> bool:
 
 
 def shipped_runs() -> list[Path]:
-    """Return the files that come with systolic: of runs, of networks, and of systems."""
+    """Return what comes with systolic: the files of runs, networks and systems, the programs."""
     runs = sorted((CONFIGS / "runs").glob("*.toml"))
     if not runs:
         raise ConfigError(f"{CONFIGS / 'runs'}: no run files; name the ones to check")
     others = (sorted((CONFIGS / folder).glob("*.toml")) for folder in BESIDES_RUNS)
-    return [*runs, *(path for each in others for path in each)]
+    programs = sorted((CONFIGS / PROGRAMS).glob("*.txt"))
+    return [*runs, *(path for each in others for path in each), *programs]
 
 
 def folder_of_shipped(path: Path) -> Path:
-    """Return the folder from which the path of a shipped run file is its name."""
+    """Return the folder from which the path of a shipped run file or program is its name."""
     is_beside = any(
-        not name_of(path, CONFIGS / folder).startswith("../") for folder in BESIDES_RUNS
+        not name_of(path, CONFIGS / folder).startswith("../")
+        for folder in (*BESIDES_RUNS, PROGRAMS)
     )
     return CONFIGS if is_beside else CONFIGS / "runs"
 

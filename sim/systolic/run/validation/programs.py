@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from systolic.config import Override, load_chip, load_run
-from systolic.config.chip_file import find_chip
+from systolic.config import Override, load_run
+from systolic.config.chip_file import find_chip, load_one_core
 from systolic.errors import ConfigError, ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa import Instruction, Module, Program, Wait, check_program, parse_text
 from systolic.isa.effects import times
+from systolic.run.chip_program import any_program_result
 from systolic.run.execute import run
 from systolic.run.program import program_chip, program_result, read_program
 from systolic.run.result import Result
@@ -38,7 +39,7 @@ def chip_of(row: ValidationRow) -> Chip:
     overrides = [of_chip for each in _overrides(row) if (of_chip := each.below("chip"))]
     if len(overrides) < len(row.overrides):
         raise ConfigError(f'{row.where}: set: without a run file only "chip." can be set')
-    return load_chip(find_chip(row.chip, row.folder, row.where), overrides)
+    return load_one_core(find_chip(row.chip, row.folder, row.where), overrides)
 
 
 def _overrides(row: ValidationRow) -> list[Override]:
@@ -70,8 +71,7 @@ def system_of_file(row: ValidationRow) -> SystemResult | None:
 def _result_of_program(row: ValidationRow, path: Path, overrides: list[Override]) -> Result:
     module, _ = read_program(path)
     chip = find_chip(row.chip, row.folder, row.where) if row.chip else None
-    hardware = program_chip(module, path, chip, overrides)
-    return program_result(module, hardware, None, TIMES_ONLY)
+    return any_program_result(module, program_chip(module, path, chip, overrides), None, TIMES_ONLY)
 
 
 def result_of_lines(row: ValidationRow, chip: Chip, repeat: int) -> Result:
@@ -112,7 +112,9 @@ def _later(instruction: Instruction, posted: Counter[int], number: int) -> Instr
 def _lines(text: str, row: ValidationRow) -> tuple[Instruction, ...]:
     """Return the instructions of a cell, which a line's end or a semicolon parts."""
     lines = "\n".join(text.replace(";", "\n").split("\n"))
-    return parse_text(f"{HEAD}\n{lines}", row.where).program.instructions
+    module = parse_text(f"{HEAD}\n{lines}", row.where)
+    assert isinstance(module, Module), "HEAD is of a program of one core"
+    return module.program.instructions
 
 
 def _names(instructions: list[Instruction]) -> Iterator[str]:

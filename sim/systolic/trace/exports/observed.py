@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,6 +17,15 @@ class Arrow(NamedTuple):
     posted: int
     waiter: int
     started: int
+
+
+_PLACE = re.compile(r"(core|processor)[0-9]+(?=\.|$)")
+
+
+def place_in(name: str) -> str:
+    """Return the core or processor in a name such as ``core1.pe_array``; "" if there is none."""
+    found = _PLACE.match(name)
+    return found.group() if found else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +46,11 @@ class Observed:
     semaphores: Sequence[str]
     arrows: Callable[[], Iterator[Arrow]]
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the cores and processors of the units, in order; none on a chip of one core."""
+        return tuple(dict.fromkeys(filter(None, map(place_in, self.trace.labels))))
 
     def parts_of(self, unit: str) -> tuple[str, ...]:
         """Return the names of the parts in which a unit's instructions are shown; "" for one."""

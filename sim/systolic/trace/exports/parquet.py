@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from systolic.trace.exports.observed import Observed
+from systolic.trace.exports.observed import Observed, place_in
 from systolic.trace.records import ALL_PARTITIONS
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ COLUMNS = {
     "buffer": "string", "bank": "int64", "partition": "int64", "direction": "string",
     "winner": "string", "channel": "int64", "size_bytes": "int64", "value": "int64",
 }  # fmt: skip
+CORE_COLUMN = {"core": "string"}
+"""On a chip of several cores: the core or processor of the unit, or of the buffer."""
 ROW_GROUP = 16_384
 """Rows that are held at a time."""
 
@@ -46,7 +48,8 @@ def parquet(observed: Observed, file: BinaryIO) -> None:
         "ticks": str(observed.trace.ticks),
         "ticks_mhz": str(observed.ticks_mhz),
     }
-    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()], about)
+    columns = COLUMNS | (CORE_COLUMN if observed.places else {})
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()], about)
     with ParquetWriter(file, schema) as writer:
         for kind in _kinds(observed):
             rows = iter(kind.rows)
@@ -60,6 +63,8 @@ def _batch(kind: _Kind, rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Re
 
     found = dict(zip(kind.columns.split(), zip(*rows, strict=True), strict=True))
     found["record"] = (kind.record,) * len(rows)
+    if "core" in schema.names and (of := found.get("unit", found.get("buffer"))) is not None:
+        found["core"] = tuple(place_in(name) or None for name in of)
     arrays = [
         pa.array(found[each.name], each.type)
         if each.name in found

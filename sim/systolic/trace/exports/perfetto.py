@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from systolic.trace.exports.observed import Observed
+from systolic.trace.exports.observed import Observed, place_in
 from systolic.trace.records import InstructionTimes
 
-UNITS, OPERATIONS, SEMAPHORES = 1, 2, 3
-"""Numbers of the groups of tracks ("processes")."""
+UNITS, OPERATIONS, SEMAPHORES, PLACES = 1, 2, 3, 10
+"""Numbers of the groups of tracks ("processes"); of several cores each has one, from PLACES on."""
 IDLE = "idle"
 TraceEvent = dict[str, Any]
 
@@ -45,7 +45,13 @@ def perfetto(observed: Observed) -> Iterator[str]:
 
 def _events(observed: Observed) -> Iterator[TraceEvent]:
     scale = f"1 us is a tick of {observed.ticks_mhz} MHz"
-    yield _named("process_name", UNITS, 0, f"units of {observed.run} ({scale})")
+    for place in observed.places or ("",):
+        name = (
+            f"{place} of {observed.run} ({scale})"
+            if place
+            else f"units of {observed.run} ({scale})"
+        )
+        yield _named("process_name", _group(observed, place), 0, name)
     tracks = _Tracks(observed)
     for unit in observed.trace.labels:
         yield from tracks.of_unit(unit)
@@ -55,6 +61,11 @@ def _events(observed: Observed) -> Iterator[TraceEvent]:
     yield _named("process_name", SEMAPHORES, 0, "semaphores")
     yield from _counters(observed)
     yield from tracks.arrows()
+
+
+def _group(observed: Observed, place: str) -> int:
+    """Return the number of the group of a core or processor; of one core that of the units."""
+    return PLACES + observed.places.index(place) if place else UNITS
 
 
 def _named(kind: str, group: int, track: int, name: str) -> TraceEvent:
@@ -68,6 +79,7 @@ class _Tracks:
         self._observed = observed
         self._track = 0
         self._of: dict[int, int] = {}
+        self._groups: dict[int, int] = {}
         self._times: defaultdict[str, list[InstructionTimes]] = defaultdict(list)
         for times in observed.trace.times:
             self._times[times.unit].append(times)
@@ -75,10 +87,11 @@ class _Tracks:
     def of_unit(self, unit: str) -> Iterator[TraceEvent]:
         """Yield the labels of a unit, and beside them its instructions."""
         labels = (each for each in self._labels(unit) if each.name != IDLE)
-        yield from self._put(UNITS, unit, labels)
+        group = _group(self._observed, place_in(unit))
+        yield from self._put(group, unit, labels)
         for part in self._observed.parts_of(unit):
             yield from self._put(
-                UNITS, part or f"{unit} instructions", self._instructions(unit, part)
+                group, part or f"{unit} instructions", self._instructions(unit, part)
             )
 
     def of_operations(self) -> Iterator[TraceEvent]:
@@ -104,7 +117,7 @@ class _Tracks:
                     "name": "semaphore",
                     "cat": "semaphore",
                     "bp": "e",
-                    "pid": UNITS,
+                    "pid": self._groups[instruction],
                     "tid": self._of[instruction],
                     "ts": tick,
                 }
@@ -152,6 +165,7 @@ class _Tracks:
             track = heapq.heappop(free)
             heapq.heappush(busy, (each.stop, track))
             self._of[each.instruction] = track
+            self._groups[each.instruction] = group
             yield {
                 "ph": "X",
                 "name": each.name,

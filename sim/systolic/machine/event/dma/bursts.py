@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, DmaCopy
-from systolic.machine.event.dma.descriptors import bank_bytes, descriptor_runs
+from systolic.machine.event.dma.descriptors import descriptor_runs
+from systolic.machine.event.dma.ends import bank_bytes
 from systolic.machine.event.dram.channels import Banks, Channels
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
 from systolic.machine.event.ports.stream import Asker, Granted, Lost, Refusal, Stream

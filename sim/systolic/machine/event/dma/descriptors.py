@@ -11,17 +11,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.arrays import Integers
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Dma
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.access import Pattern
+from systolic.machine.event.dma.ends import Ends
 from systolic.machine.event.ports.ports import Need, Needs, need_of
 from systolic.spans import Interval
+
+
+class HomesOf(Protocol):
+    """Says which DRAM controller has which address, on a chip with several."""
+
+    def stop_of(self, address: int) -> int:
+        """Return the first address behind this one that is another controller's."""
+
+    def number(self, addresses: list[Integers], many: int) -> Integers:
+        """Return a number for the controllers of each descriptor, int64 [many].
+
+        addresses: of each end that a controller has, [many].
+        """
+
 
 ONE_BANK = 1 << 40
 """The bytes of a bank where all of a side lies in one: more than a partition has."""
@@ -31,35 +46,38 @@ ONE_BANK = 1 << 40
 class BundleGroup:
     """`count` bundles of `rows` descriptors of `size_bytes` each, that touch the same banks.
 
-    The descriptors of a bundle move side by side, each in a partition of its own. source and
-    target: byte offsets (in the partition) of the first descriptor. A group whose descriptors
-    straddle banks has count 1. bank_bytes: of the buffers of source and target. partitions: of the
-    first row of each bundle, in source and target, int64 [2, count].
+    The descriptors of a bundle move side by side, each in a partition of its own. starts: by end,
+    the byte offset (in the partition) of the first descriptor. A group whose descriptors
+    straddle banks has count 1. bank_bytes: of the buffers of the ends. partitions: of the
+    first row of each bundle, int64 [ends, count]. home: a number for the DRAM controllers that it
+    moves between, of a copy that is cut between them.
     """
 
     count: int
     size_bytes: int
-    source: int
-    target: int
-    bank_bytes: tuple[int, int]
+    starts: tuple[int, ...]
+    bank_bytes: tuple[int, ...]
     one_bank: bool
     rows: int
     partitions: Integers
+    home: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class _RegularDescriptors:
     """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
-    lengths begin at `edges`. partitions: relative to the first of source and target, [2, n].
-    rows: descriptors that move side by side, each entry standing for so many.
+    lengths begin at `edges`. partitions: relative to the first of each end, [ends, n]. starts: by
+    end, int64 [n] each.
+    rows: descriptors that move side by side, each entry standing for so many. homes: as in a group,
+    int64 [n]; None: they have none.
     """
 
     partitions: Integers
-    source: Integers
-    target: Integers
+    starts: tuple[Integers, ...]
     lengths: Integers
     edges: list[int]
     rows: Integers
+    homes: Integers | None = None
 
 
 class Runs(NamedTuple):
@@ -77,100 +95,134 @@ class Runs(NamedTuple):
 
 def descriptor_runs(copy: DmaCopy) -> Runs:
     """Return the descriptors of a copy, one by one."""
-    runs = _runs_of(copy)
-    source, target = runs.source + copy.source.start, runs.target + copy.target.start
-    return Runs(source, target, runs.lengths, runs.partitions + _first_partitions(copy))
+    runs = _runs_of(copy, (copy.source, copy.target))
+    source, target = runs.starts[0] + copy.source.start, runs.starts[1] + copy.target.start
+    ends = copy.source, copy.target
+    return Runs(source, target, runs.lengths, runs.partitions + _first_partitions(ends))
 
 
-def _first_partitions(copy: DmaCopy) -> Integers:
-    return np.array([[copy.source.partition], [copy.target.partition]], np.int64)
+def _first_partitions(accesses: Sequence[Access]) -> Integers:
+    return np.array([[access.partition] for access in accesses], np.int64)
 
 
-def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[BundleGroup]:
-    """Return the descriptors of a copy, in order, as groups."""
-    runs = _runs_of(copy)
-    if chip.dma.is_spread:
-        runs = _spread(copy, runs, chip)
-    elif chip.dma.partitions_per_cycle > 1:
-        runs = _side_by_side(copy, runs, chip.dma.partitions_per_cycle)
-    bank = bank_bytes(copy.source, chip), bank_bytes(copy.target, chip)
-    source, target = runs.source + copy.source.start, runs.target + copy.target.start
+def descriptor_groups(
+    copy: DmaCopy, ends: Ends, dma: Dma, homes: HomesOf | None = None
+) -> list[BundleGroup]:
+    """Return the descriptors of a copy, in order, as groups.
+
+    homes: cuts descriptors between DRAM controllers.
+    """
+    runs = _descriptors(copy, ends, homes)
+    if dma.is_spread:
+        runs = _spread(copy, ends, runs, dma)
+    elif dma.partitions_per_cycle > 1:
+        runs = _side_by_side(copy, ends, runs, dma.partitions_per_cycle)
+    bank = tuple([end.bank_bytes for end in ends])
+    starts = [begin + end.access.start for begin, end in zip(runs.starts, ends, strict=True)]
     if isinstance(copy, DmaTranspose):  # its source is read in all partitions, and in one bank
-        source = np.full_like(source, copy.source.span.first // bank[0] * ONE_BANK)
+        starts[0] = np.full_like(starts[0], copy.source.span.first // bank[0] * ONE_BANK)
         bank = ONE_BANK, bank[1]
-    partitions = runs.partitions + _first_partitions(copy)
+    partitions = runs.partitions + _first_partitions([end.access for end in ends])
     edges, straddles = runs.edges, np.zeros(0, bool)
-    if not (_in_one_bank(copy.source, bank[0]) and _in_one_bank(copy.target, bank[1])):
-        edges, straddles = _edges(copy, runs, source, target, bank)
+    if not all(_in_one_bank(end.access, size) for end, size in zip(ends, bank, strict=True)):
+        edges, straddles = _edges(ends, runs, starts, bank)
     return [
         BundleGroup(
             j - i,
             int(runs.lengths[i]),
-            int(source[i]),
-            int(target[i]),
+            tuple([int(begin[i]) for begin in starts]),
             bank,
             not (straddles.size and straddles[i]),
             int(runs.rows[i]),
             partitions[:, i:j],
+            0 if runs.homes is None else int(runs.homes[i]),
         )
         for i, j in pairwise(edges)
     ]
 
 
-def touched_banks(group: BundleGroup, index: int, first: int, stop: int) -> tuple[range, range]:
-    """Return the banks of bytes first <= byte < stop of a bundle, in source and target.
+def _descriptors(copy: DmaCopy, ends: Ends, homes: HomesOf | None) -> _RegularDescriptors:
+    """Return the descriptors of a copy, cut between DRAM controllers if there are several."""
+    runs = _runs_of(copy, tuple([end.access for end in ends]))
+    return runs if homes is None else _cut(ends, runs, homes)
+
+
+def _cut(ends: Ends, runs: _RegularDescriptors, homes: HomesOf) -> _RegularDescriptors:
+    """Cut descriptors where they go from one DRAM controller to another, at any end."""
+    dram = [number for number, end in enumerate(ends) if end.is_mapped]
+    firsts, lengths = list[int](), list[int]()
+    for run, length in enumerate(runs.lengths.tolist()):
+        at = 0
+        while at < length:
+            left = length - at
+            for number in dram:
+                address = int(runs.starts[number][run]) + ends[number].access.start + at
+                left = min(left, homes.stop_of(address) - address)
+            firsts.append(run)
+            lengths.append(left)
+            at += left
+    place, size = np.array(firsts, np.int64), np.array(lengths, np.int64)
+    ahead = np.cumsum(size) - size
+    begins = ahead - ahead[np.searchsorted(place, place)]
+    starts = tuple([begin[place] + begins for begin in runs.starts])
+    home = homes.number([starts[number] + ends[number].access.start for number in dram], len(place))
+    changes = (np.diff(size) != 0) | (np.diff(home) != 0)
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(place)]
+    return _RegularDescriptors(
+        runs.partitions[:, place], starts, size, edges, np.ones(len(place), np.int64), home
+    )
+
+
+def touched_banks(group: BundleGroup, index: int, first: int, stop: int) -> list[range]:
+    """Return the banks of bytes first <= byte < stop of a bundle, by end.
 
     A bundle moves byte 0 of each of its rows, then byte 1, and so on.
     """
-    left, right = group.bank_bytes
     if group.rows > 1:
         first, stop = first // group.rows, -(-stop // group.rows)
     if group.one_bank:
         first, stop = 0, 1
-    return (
-        range((group.source + first) // left, (group.source + stop - 1) // left + 1),
-        range((group.target + first) // right, (group.target + stop - 1) // right + 1),
-    )
+    return [
+        range((begin + first) // bank, (begin + stop - 1) // bank + 1)
+        for begin, bank in zip(group.starts, group.bank_bytes, strict=True)
+    ]
 
 
-def bank_edge(copy: DmaCopy, group: BundleGroup, byte: int) -> int:
+def bank_edge(ends: Ends, group: BundleGroup, byte: int) -> int:
     """Return the first byte of a bundle, after `byte`, whose row has come to another bank.
 
     Bytes before it, from `byte` on, touch the same banks of the buffers on the chip.
     """
     row = byte // group.rows
     to_edge = [
-        bank - (base + row) % bank
-        for access, base, bank in (
-            (copy.source, group.source, group.bank_bytes[0]),
-            (copy.target, group.target, group.bank_bytes[1]),
-        )
-        if access.buffer is not Buffer.DRAM
+        bank - (begin + row) % bank
+        for end, begin, bank in zip(ends, group.starts, group.bank_bytes, strict=True)
+        if not end.is_dram
     ]
     return (row + min(to_edge, default=group.size_bytes)) * group.rows
 
 
-def bank_bytes(access: Access, chip: Chip) -> int:
-    """Return the bytes of a bank of the buffer on the chip that an access names (DRAM: any)."""
-    in_results = access.buffer is Buffer.RESULT
-    return chip.result_buffer.bank_bytes if in_results else chip.state_buffer.bank_bytes
+def needs_of(ends: Ends, banks: Sequence[range], lanes: Sequence[Interval]) -> Needs:
+    """Return the ports of these banks of a copy's ends.
 
-
-def needs_of(
-    copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]], lanes: Sequence[Interval]
-) -> Needs:
-    """Return the ports of these banks of a copy's source and target.
-
-    lanes: partitions first <= p < stop of either.
+    lanes: partitions first <= p < stop of each.
     """
-    found = []
-    for access, direction, numbers, lane in (
-        (copy.source, "read", banks[0], lanes[0]),
-        (copy.target, "write", banks[1], lanes[1]),
-    ):
-        if access.buffer is not Buffer.DRAM:
-            found += [need_of(access.buffer, b, direction, lane.first, lane.stop) for b in numbers]
-    return tuple(found)
+    return tuple([need for _, need in _sided_needs(ends, banks, lanes)])
+
+
+def _sided_needs(
+    ends: Ends, banks: Sequence[range], lanes: Sequence[Interval]
+) -> list[tuple[int, Need]]:
+    found = list[tuple[int, Need]]()
+    for number, (end, touched, lane) in enumerate(zip(ends, banks, lanes, strict=True)):
+        if end.is_dram:
+            continue
+        buffer = end.access.buffer
+        for direction in end.directions:
+            for bank in touched:
+                need = need_of(buffer, bank + end.base, direction, lane.first, lane.stop)
+                found.append((number, need))
+    return found
 
 
 _lanes = lru_cache(maxsize=4096)(Interval)
@@ -178,20 +230,19 @@ _lanes = lru_cache(maxsize=4096)(Interval)
 
 
 def descriptor_needs(
-    copy: DmaCopy, group: BundleGroup, index: int, first: int = 0, stop: int = 1
+    copy: DmaCopy, ends: Ends, group: BundleGroup, index: int, first: int = 0, stop: int = 1
 ) -> Needs:
     """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
     lanes = [_lanes(p, p + group.rows) for p in group.partitions[:, index].tolist()]
     if isinstance(copy, DmaTranspose):
         lanes[0] = copy.source.lanes
-    return needs_of(copy, touched_banks(group, index, first, stop), lanes)
+    return needs_of(ends, touched_banks(group, index, first, stop), lanes)
 
 
-def group_needs(copy: DmaCopy, group: BundleGroup) -> list[tuple[int, Need]]:
-    """Return the ports of the bundles of a group, with the side: 0 its source, 1 its target."""
-    lanes = copy.source.lanes, copy.target.lanes
-    needs = needs_of(copy, touched_banks(group, 0, 0, group.size_bytes * group.rows), lanes)
-    return [(int(need.port.direction == "write"), need) for need in needs]
+def group_needs(ends: Ends, group: BundleGroup) -> list[tuple[int, Need]]:
+    """Return the ports of the bundles of a group, with the number of the end."""
+    lanes = [end.access.lanes for end in ends]
+    return _sided_needs(ends, touched_banks(group, 0, 0, group.size_bytes * group.rows), lanes)
 
 
 def edges_of_lanes(group: BundleGroup) -> list[int]:
@@ -200,9 +251,9 @@ def edges_of_lanes(group: BundleGroup) -> list[int]:
     return [*(np.flatnonzero(changes) + 1).tolist(), group.count]
 
 
-def all_needs(copy: DmaCopy, groups: Sequence[BundleGroup]) -> list[Need]:
+def all_needs(ends: Ends, groups: Sequence[BundleGroup]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
-    return [need for group in groups for _, need in group_needs(copy, group)]
+    return [need for group in groups for _, need in group_needs(ends, group)]
 
 
 def source_order(copy: DmaTranspose) -> Integers:
@@ -219,46 +270,52 @@ def _pattern(access: Access) -> _Pattern:
     return access.element_bytes, access.partitions, access.pattern
 
 
-def _runs_of(copy: DmaCopy) -> _RegularDescriptors:
+def _runs_of(copy: DmaCopy, ends: tuple[Access, ...]) -> _RegularDescriptors:
     """Return the descriptors of a copy, or of a transpose, whose runs are those of its target."""
     if isinstance(copy, DmaTranspose):
         return _turned_runs(_pattern(copy.target))
-    return _runs(_pattern(copy.source), _pattern(copy.target))
+    return _runs(tuple([_pattern(access) for access in ends]))
 
 
 @lru_cache(maxsize=256)
 def _turned_runs(target: _Pattern) -> _RegularDescriptors:
     """Return the runs of a target that are filled from every row of a matrix."""
-    runs = _runs(target, target)
+    runs = _runs((target, target))
     places = np.stack([np.zeros_like(runs.partitions[0]), runs.partitions[1]])
-    return replace(runs, partitions=places, source=np.zeros_like(runs.source))
+    starts = np.zeros_like(runs.starts[0]), runs.starts[1]
+    return replace(runs, partitions=places, starts=starts)
 
 
 @lru_cache(maxsize=256)
-def _runs(source: _Pattern, target: _Pattern) -> _RegularDescriptors:
-    """Return the descriptors of a copy between two patterns.
+def _runs(patterns: tuple[_Pattern, ...]) -> _RegularDescriptors:
+    """Return the descriptors of a copy between two patterns, or to several.
 
-    What is looked at one by one are pieces that are contiguous on both sides at least.
+    What is looked at one by one are pieces that are contiguous on all sides at least.
     """
-    (most, outer), (other_most, other_outer) = _contiguous(source[2]), _contiguous(target[2])
-    elements = math.gcd(most, other_most)
-    size = source[0] * elements
-    a = _relative(source, (*outer, (elements, most // elements)))
-    b = _relative(target, (*other_outer, (elements, other_most // elements)))
-    fresh = np.ones(len(a), bool)
-    fresh[1:] = (np.diff(a) != size) | (np.diff(b) != size)
-    for _, partitions, _ in (source, target):
-        fresh[:: len(a) // partitions] = True
+    joints = [_contiguous(pattern[2]) for pattern in patterns]
+    elements = math.gcd(*[most for most, _ in joints])
+    size = patterns[0][0] * elements
+    places = [
+        _relative(pattern, (*outer, (elements, most // elements)))
+        for pattern, (most, outer) in zip(patterns, joints, strict=True)
+    ]
+    total = len(places[0])
+    fresh = np.zeros(total, bool)
+    fresh[0] = True
+    for place, (_, partitions, _) in zip(places, patterns, strict=True):
+        fresh[1:] |= np.diff(place) != size
+        fresh[:: total // partitions] = True
     starts = np.flatnonzero(fresh)
-    lengths = np.diff(np.append(starts, len(a))) * size
+    lengths = np.diff(np.append(starts, total)) * size
     edges = [0, *(np.flatnonzero(lengths[1:] != lengths[:-1]) + 1).tolist(), len(starts)]
-    places = np.stack([starts // (len(a) // count) for _, count, _ in (source, target)])
-    return _RegularDescriptors(
-        places, a[starts], b[starts], lengths, edges, np.ones(len(starts), np.int64)
-    )
+    lanes = np.stack([starts // (total // count) for _, count, _ in patterns])
+    begins = tuple([place[starts] for place in places])
+    return _RegularDescriptors(lanes, begins, lengths, edges, np.ones(len(starts), np.int64))
 
 
-def _side_by_side(copy: DmaCopy, runs: _RegularDescriptors, most: int) -> _RegularDescriptors:
+def _side_by_side(
+    copy: DmaCopy, ends: Ends, runs: _RegularDescriptors, most: int
+) -> _RegularDescriptors:
     """Return the same descriptors in bundles of at most `most`, the first of each for all.
 
     A descriptor goes beside the one before it if both have one length and, wherever on the chip the
@@ -267,48 +324,63 @@ def _side_by_side(copy: DmaCopy, runs: _RegularDescriptors, most: int) -> _Regul
     """
     sides = [
         (places, offsets)
-        for access, places, offsets in (
-            (copy.source, runs.partitions[0], runs.source),
-            (copy.target, runs.partitions[1], runs.target),
+        for number, (end, places, offsets) in enumerate(
+            zip(ends, runs.partitions, runs.starts, strict=True)
         )
-        if access.buffer is not Buffer.DRAM
-        and not (isinstance(copy, DmaTranspose) and access is copy.source)
+        if not end.is_dram and not (isinstance(copy, DmaTranspose) and number == 0)
     ]
     beside = np.zeros(len(runs.lengths), bool)
     beside[1:] = (np.diff(runs.lengths) == 0) & bool(sides)
     for places, offsets in sides:
         beside[1:] &= (np.diff(places) == 1) & (np.diff(offsets) == 0)
+    if runs.homes is not None:
+        beside[1:] &= np.diff(runs.homes) == 0
     number = np.arange(len(beside))
     chain = np.maximum.accumulate(np.where(beside, 0, number))
     first = np.flatnonzero((number - chain) % most == 0)
     rows, lengths = np.diff(np.append(first, len(beside))), runs.lengths[first]
+    starts = tuple([begin[first] for begin in runs.starts])
+    return _bundled(runs.partitions[:, first], starts, lengths, rows, _at(runs.homes, first))
+
+
+def _bundled(
+    partitions: Integers,
+    starts: tuple[Integers, ...],
+    lengths: Integers,
+    rows: Integers,
+    homes: Integers | None,
+) -> _RegularDescriptors:
+    """Return bundles, with the edges between those that differ."""
     changes = (np.diff(lengths) != 0) | (np.diff(rows) != 0)
-    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(first)]
-    return _RegularDescriptors(
-        runs.partitions[:, first], runs.source[first], runs.target[first], lengths, edges, rows
-    )
+    if homes is not None:
+        changes |= np.diff(homes) != 0
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(lengths)]
+    return _RegularDescriptors(partitions, starts, lengths, edges, rows, homes)
 
 
-def spread_order(copy: DmaCopy, chip: Chip) -> Integers:
+def _at(homes: Integers | None, places: Integers) -> Integers | None:
+    return None if homes is None else homes[places]
+
+
+def spread_order(copy: DmaCopy, ends: Ends, dma: Dma, homes: HomesOf | None = None) -> Integers:
     """Return the numbers of a copy's descriptors in the order in which engines move them.
 
     All engines work at once: first comes the first descriptor of each engine, then the second of
     each. int64 [descriptors].
     """
-    runs = _runs_of(copy)
-    engine, turn = _deal(copy, runs, chip)
+    engine, turn = _deal(copy, _descriptors(copy, ends, homes), dma)
     return np.lexsort((engine, turn))
 
 
-def _deal(copy: DmaCopy, runs: _RegularDescriptors, chip: Chip) -> tuple[Integers, Integers]:
+def _deal(copy: DmaCopy, runs: _RegularDescriptors, dma: Dma) -> tuple[Integers, Integers]:
     """Return the engine of each descriptor, and which of that engine's it is, from 0."""
     number = np.arange(len(runs.lengths))
     if copy.target.buffer is Buffer.DRAM and copy.source.buffer is Buffer.DRAM:
-        turn, engine = np.divmod(number, chip.dma.engine_count)
+        turn, engine = np.divmod(number, dma.engine_count)
         return engine, turn
     side = 0 if copy.target.buffer is Buffer.DRAM else 1
     access = (copy.source, copy.target)[side]
-    served, engines = chip.dma.partitions_per_engine, chip.dma.engine_count
+    served, engines = dma.partitions_per_engine, dma.engine_count
     engine = (access.partition + runs.partitions[side]) // served % engines
     turn = np.empty_like(number)
     for each in np.unique(engine):
@@ -317,27 +389,28 @@ def _deal(copy: DmaCopy, runs: _RegularDescriptors, chip: Chip) -> tuple[Integer
     return engine, turn
 
 
-def _spread(copy: DmaCopy, runs: _RegularDescriptors, chip: Chip) -> _RegularDescriptors:
+def _spread(copy: DmaCopy, ends: Ends, runs: _RegularDescriptors, dma: Dma) -> _RegularDescriptors:
     """Return the descriptors in the order of the engines, in bundles of those that are alike.
 
     A bundle has at most one descriptor of each engine, of one length and, wherever on the chip the
     copy reads or writes, at one place of its partition.
     """
-    _, turn = _deal(copy, runs, chip)
-    order = spread_order(copy, chip)
+    engine, turn = _deal(copy, runs, dma)
+    order = np.lexsort((engine, turn))
     lengths, partitions = runs.lengths[order], runs.partitions[:, order]
-    sides = [runs.source[order], runs.target[order]]
+    sides = [begin[order] for begin in runs.starts]
+    homes = _at(runs.homes, order)
     fresh = np.ones(len(order), bool)
     fresh[1:] = (np.diff(turn[order]) != 0) | (np.diff(lengths) != 0)
-    for access, offsets in zip((copy.source, copy.target), sides, strict=True):
-        if access.buffer is not Buffer.DRAM:
+    for end, offsets in zip(ends, sides, strict=True):
+        if not end.is_dram:
             fresh[1:] |= np.diff(offsets) != 0
+    if homes is not None:
+        fresh[1:] |= np.diff(homes) != 0
     first = np.flatnonzero(fresh)
     rows, lengths = np.diff(np.append(first, len(order))), lengths[first]
-    changes = (np.diff(lengths) != 0) | (np.diff(rows) != 0)
-    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(first)]
-    source, target = (offsets[first] for offsets in sides)
-    return _RegularDescriptors(partitions[:, first], source, target, lengths, edges, rows)
+    starts = tuple([offsets[first] for offsets in sides])
+    return _bundled(partitions[:, first], starts, lengths, rows, _at(homes, first))
 
 
 def _contiguous(pairs: Pattern) -> tuple[int, Pattern]:
@@ -369,20 +442,20 @@ def _in_one_bank(access: Access, bank_bytes: int) -> bool:
 
 
 def _edges(
-    copy: DmaCopy,
-    runs: _RegularDescriptors,
-    source: Integers,
-    target: Integers,
-    bank: tuple[int, int],
+    ends: Ends, runs: _RegularDescriptors, starts: Sequence[Integers], bank: tuple[int, ...]
 ) -> tuple[list[int], npt.NDArray[np.bool_]]:
     """Return where a group begins because lengths or banks change, and which runs straddle."""
-    first_a, last_a = _banks(copy.source, source, runs.lengths, bank[0])
-    first_b, last_b = _banks(copy.target, target, runs.lengths, bank[1])
-    keys = np.stack([runs.lengths, runs.rows, first_a, last_a, first_b, last_b])
-    straddles = (first_a != last_a) | (first_b != last_b)
-    fresh = np.ones(len(source), bool)
-    fresh[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) | straddles[1:] | straddles[:-1]
-    return [*np.flatnonzero(fresh).tolist(), len(source)], straddles
+    keys, straddles = [runs.lengths, runs.rows], np.zeros(len(runs.lengths), bool)
+    if runs.homes is not None:
+        keys.append(runs.homes)
+    for end, begin, size in zip(ends, starts, bank, strict=True):
+        first, last = _banks(end.access, begin, runs.lengths, size)
+        keys += [first, last]
+        straddles |= first != last
+    table = np.stack(keys)
+    fresh = np.ones(len(straddles), bool)
+    fresh[1:] = (table[:, 1:] != table[:, :-1]).any(axis=0) | straddles[1:] | straddles[:-1]
+    return [*np.flatnonzero(fresh).tolist(), len(straddles)], straddles
 
 
 def _banks(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Hashable
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -283,7 +284,15 @@ class BestRate(NamedTuple):
         return best if self.working == ALWAYS else resting_pace(best.amount(0), self.working)
 
 
-CopyRate = SharedRate | BestRate
+class CopyRate(Hashable, Protocol):
+    """What a copy moves at: its paces by how many DMA engines serve it."""
+
+    @property
+    def phases(self) -> int:
+        """Return after how many cycles every pace at this rate repeats."""
+
+    def pace(self, engines: int) -> BytePace:
+        """Return the pace of what so many engines move side by side."""
 
 
 @lru_cache(maxsize=4096)

@@ -13,20 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, Dma
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.access import Pattern
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
     all_needs,
-    bank_bytes,
     descriptor_groups,
     descriptor_needs,
     edges_of_lanes,
     group_needs,
     spread_order,
 )
-from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor, SharedRate
+from systolic.machine.event.dma.ends import Ends, bank_bytes, ends_of
+from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
 from systolic.machine.event.ports.course import (
     EVERY_PARTITION,
     FIRST,
@@ -38,7 +38,7 @@ from systolic.machine.event.ports.course import (
     PortUses,
     UseTable,
 )
-from systolic.machine.event.ports.ports import Needs, hull, in_bank, mask_of, number_of
+from systolic.machine.event.ports.ports import Need, Needs, hull, in_bank, mask_of, number_of
 
 MOST_KEPT = 512
 """The course of a copy of more bundles is not kept, but found whenever it is asked for."""
@@ -113,18 +113,36 @@ class CopyPlan:
     """
 
     def __init__(self, copy: DmaCopy, chip: Chip) -> None:
-        self.copy, self.groups = copy, descriptor_groups(copy, chip)
-        self.reach = hull(all_needs(copy, self.groups))
+        ends, many = ends_of(copy, chip), dram_ends(copy)
+        groups = descriptor_groups(copy, ends, chip.dma)
+        times = many if many > 1 and chip.dram.organisation is None else 1
+        order = spread_order(copy, ends, chip.dma) if chip.dma.is_spread else None
+        self._set(copy, ends, chip.dma, groups, times=times, order=order)
+
+    def _set(
+        self,
+        copy: DmaCopy,
+        ends: Ends,
+        dma: Dma,
+        groups: list[BundleGroup],
+        *,
+        times: int,
+        order: Integers | None,
+    ) -> None:
+        """Take over what the plan is made of. times: how often each byte counts."""
+        self.copy, self.ends, self.groups, self.times = copy, ends, groups, times
+        self.order = order
+        self.reach = hull(all_needs(ends, self.groups))
         self.mask = mask_of(self.reach)
-        dma, ends, is_spread = chip.dma, dram_ends(copy), chip.dma.is_spread
-        self.times = ends if ends > 1 and chip.dram.organisation is None else 1
+        is_spread = dma.is_spread
         # Within DRAM all engines share every descriptor.
-        rows = [dma.engine_count if ends > 1 else group.rows for group in self.groups]
+        in_dram = dram_ends(copy) > 1
+        rows = [dma.engine_count if in_dram else group.rows for group in self.groups]
         self.engines = rows if is_spread else [1] * len(rows)
-        self.order = spread_order(copy, chip) if is_spread else None
-        self.uses_results = Buffer.RESULT in (copy.source.buffer, copy.target.buffer)
-        in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
-        self._width = chip.state_buffer.port_bytes if in_state else None
+        self.uses_results = any(end.access.buffer is Buffer.RESULT for end in ends)
+        widths = [end.width for end in ends if end.width is not None]
+        self._width = min(widths) if widths else None
+        self.is_split = any(end.is_split for end in ends)
         self.pieces = [
             PacedDescriptor(
                 dma.descriptor_cycles * (1 if is_spread else group.rows),
@@ -133,7 +151,7 @@ class CopyPlan:
             )
             for group in self.groups
         ]
-        self.rates: dict[Hashable, tuple[SharedRate, tuple[BytePace, ...]]] = {}
+        self.rates: dict[Hashable, tuple[CopyRate, tuple[BytePace, ...]]] = {}
         self._rest: dict[CopyRate, dict[tuple[int, int], int]] = {}
         self._paces: dict[CopyRate, tuple[BytePace, ...]] = {}
         self._needs: dict[tuple[int, int], Needs] = {}
@@ -142,6 +160,14 @@ class CopyPlan:
         self._lane_edges: list[list[int]] | None = None
         bundles = sum(group.count for group in self.groups)
         self.has_course = bundles <= MOST_KEPT and all(group.one_bank for group in self.groups)
+
+    def once(self, needs: Needs) -> Needs:
+        """Return needs of a cycle, each port once."""
+        return needs
+
+    def has_own_port(self, need: Need) -> bool:
+        """Return whether each partition has a port of its own where this one is needed."""
+        return self.is_split
 
     def paces(self, rate: CopyRate) -> tuple[BytePace, ...]:
         """Return the paces of all groups at a rate: the same object for rates that differ in none.
@@ -184,7 +210,7 @@ class CopyPlan:
         """Return the ports of a bundle of a group, all of whose bytes lie in one bank."""
         found = self._needs.get((place, index))
         if found is None:
-            found = descriptor_needs(self.copy, self.groups[place], index)
+            found = descriptor_needs(self.copy, self.ends, self.groups[place], index)
             self._needs[place, index] = found
         return found
 
@@ -236,7 +262,7 @@ class CopyPlan:
 
     def _find_ports(self, place: int) -> GroupPorts:
         group = self.groups[place]
-        sides = group_needs(self.copy, group)
+        sides = group_needs(self.ends, group)
         shape = group.count, len(sides)
         low = np.zeros(shape, np.int64)
         many = np.full(shape, EVERY_PARTITION, np.int64)
@@ -248,7 +274,7 @@ class CopyPlan:
         return GroupPorts(low, low + many, numbers)
 
     def _partitions(self, side: int, group: BundleGroup) -> int:
-        """Return how many partitions a bundle reads, or (side 1) writes, from the lowest on."""
+        """Return in how many partitions of an end a bundle moves, from the lowest on."""
         is_turned = isinstance(self.copy, DmaTranspose) and side == 0
         return self.copy.source.partitions if is_turned else group.rows
 

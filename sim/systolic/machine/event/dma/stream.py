@@ -90,9 +90,8 @@ class DmaStream(Stream):
         self._plan, self._copy, self._groups = plan, plan.copy, plan.groups
         self._overlaps = chip.dma.descriptor_cost == "max"
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
-        dram_shares = dict(self.holdings).get(DRAM, 0)
         self._working = working_cycles(chip, plan.copy)
-        self._best: CopyRate = BestRate(self._own_rate, self._dram_rate, dram_shares, self._working)
+        self._best = self._best_rate()
         self._piece, self._group = plan.pieces[0], 0
         self._shared: CopyRate = self._best
         self._is_at_best = True
@@ -104,7 +103,7 @@ class DmaStream(Stream):
         self._over: int | None = None
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
-        self._is_split = chip.state_buffer.is_split
+        self._is_split = plan.is_split
         self._beside_sums: list[tuple[Need, int, int]] = []
         self.first_byte: int | None = None
         self._busy = 0  # cycles in which bytes of the group in hand moved, not yet counted
@@ -162,7 +161,12 @@ class DmaStream(Stream):
         self._take_up()
         return True
 
-    def _rate_of(self, shares: tuple[ShareOfBytes, ...]) -> SharedRate:
+    def _best_rate(self) -> CopyRate:
+        """Return a rate that it never exceeds."""
+        dram_shares = dict(self.holdings).get(DRAM, 0)
+        return BestRate(self._own_rate, self._dram_rate, dram_shares, self._working)
+
+    def _rate_of(self, shares: tuple[ShareOfBytes, ...]) -> CopyRate:
         """Return the rate that these shares allow, which are those of its holdings in order."""
         engine, dram = ALL, None
         for (pool, _), share in zip(self.holdings, shares, strict=True):
@@ -258,7 +262,7 @@ class DmaStream(Stream):
         takes one cycle in which bytes move at least.
         """
         left = group.size_bytes * group.rows * self._plan.times - moved
-        within = left if group.one_bank else bank_edge(self._copy, group, moved) - moved
+        within = left if group.one_bank else bank_edge(self._plan.ends, group, moved) - moved
         if left <= within:
             return pace.cycles(cycle, left)
         return max(pace.cycles(cycle, 1), pace.cycles(cycle, within + 1) - 1)
@@ -374,7 +378,7 @@ class DmaStream(Stream):
         while moved < self._plan.pieces[place].size:
             spent = self._in_banks(group, cycle, moved, pace)
             stop = min(moved + pace.moved(cycle, spent), self._plan.pieces[place].size)
-            for need in descriptor_needs(self._copy, group, 0, moved, stop):
+            for need in descriptor_needs(self._copy, self._plan.ends, group, 0, moved, stop):
                 yield Use(need, cycle * self.period, (cycle + spent) * self.period)
             cycle, moved = cycle + spent, stop
 
@@ -441,7 +445,7 @@ class DmaStream(Stream):
         group = self._groups[self._group]
         if group.one_bank:
             return self._piece.size
-        return min(self._piece.size, bank_edge(self._copy, group, self._moved))
+        return min(self._piece.size, bank_edge(self._plan.ends, group, self._moved))
 
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""
@@ -449,7 +453,7 @@ class DmaStream(Stream):
         if self._pace.phases == 1:
             return None
         group, most = self._groups[self._group], self._moved + self._pace.most
-        if not group.one_bank and bank_edge(self._copy, group, self._moved) < most:
+        if not group.one_bank and bank_edge(self._plan.ends, group, self._moved) < most:
             return 1
         same = self._pace.alike(self.tick // self.period)
         return None if same == FOREVER else same
@@ -462,7 +466,7 @@ class DmaStream(Stream):
         if group.one_bank:
             return self._plan.needs(self._group, self._index)
         stop = min(self._moved + amount, self._piece.size)
-        return descriptor_needs(self._copy, group, self._index, self._moved, stop)
+        return descriptor_needs(self._copy, self._plan.ends, group, self._index, self._moved, stop)
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
@@ -524,7 +528,7 @@ class DmaStream(Stream):
                 self._busy += pace.busy(cycle, spent)
             else:
                 needs = self._ports_in(moving)
-                for need in needs:
+                for need in self._plan.once(needs):
                     self._count(need, pace, cycle, spent)
         if group.one_bank and pace.amount(cycle + spent - 1):
             self._last_bundle = self._group, self._index
@@ -596,7 +600,7 @@ class DmaStream(Stream):
 
     def _add(self, need: Need, cycles: int) -> None:
         """Count cycles of a port of the state buffer, in each partition that has one of its own."""
-        ports = need.stop - need.first if self._is_split else 1
+        ports = need.stop - need.first if self._plan.has_own_port(need) else 1
         self.port_cycles[need.port] = self.port_cycles.get(need.port, 0) + cycles * ports
 
     def port_use(self, stretches: Iterable[Stretch] = ()) -> Iterator[tuple[Need, Beats]]:
@@ -617,7 +621,8 @@ class DmaStream(Stream):
 
     def _count_busy(self) -> None:
         """Count the cycles in which bytes of a group moved, whose bundles lie in one bank each."""
-        for need in self._plan.needs(self._group, 0):  # those of others are of other partitions
+        # Those of other bundles are of other partitions.
+        for need in self._plan.once(self._plan.needs(self._group, 0)):
             if need.port.buffer != Buffer.RESULT:
                 self._add(need, self._busy)
         self._busy = 0

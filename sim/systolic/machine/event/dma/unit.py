@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PLANS_KEPT = 256
 
 
-class _InLine(NamedTuple):
+class InLine(NamedTuple):
     """A copy that has started, and the tick at which its latency is over."""
 
     stream: DmaStream | BurstStream
@@ -44,10 +44,10 @@ class DmaUnit(Unit):
         self._number = number
         self._outstanding = spec.outstanding
         self._stream: DmaStream | BurstStream | None = None
-        self._line: deque[_InLine] = deque()
+        self._line: deque[InLine] = deque()
         self._under_way = 0
         self._ended: simpy.Event | None = None
-        self._rank = context.chip.port_priority.index("dma")
+        self._rank = context.rank("dma")
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the tick after the last byte of the copy before, or after its start."""
@@ -94,7 +94,7 @@ class DmaUnit(Unit):
             self._stream = stream
             self.add_later(stream, latency)
         else:
-            self._line.append(_InLine(stream, ready))
+            self._line.append(InLine(stream, ready))
             self._look_at_line(latency)
 
     def _copy_values(self, copy: DmaCopy) -> None:

@@ -77,7 +77,7 @@ class EngineUnit(Unit):
         self._last_start, self._interval = -1, 1
         self._table = NO_TABLE
         self._loaded = 0
-        self._rank = context.chip.port_priority.index(name)
+        self._rank = context.rank(name)
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick at which its lanes are free and the interval has passed."""
@@ -170,8 +170,8 @@ class EngineUnit(Unit):
         return plan
 
     def _stream(self, index: int, plan: LanePlan) -> Stream:
-        asker = Asker(self.name, self.name, index, (self._rank, index), self.period)
-        return Stream(self.env, asker, plan.timeline)
+        asker = Asker(self.name, self.local, index, (self._rank, index), self.period)
+        return self.stream(asker, plan.timeline)
 
     def _compute(self, index: int, instruction: OnEngine) -> tuple[_Moved, ...]:
         """Do the arithmetic and store it; return what was moved, in the order of the plan."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import simpy
 
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -27,7 +28,7 @@ from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.ports import Timeline
 from systolic.machine.event.ports.stream import Asker, Stream
 from systolic.machine.event.semaphores import PostTicks
-from systolic.machine.event.unit import Context, Unit
+from systolic.machine.event.unit import Context, CoreOfSeveral, Process, Unit
 from systolic.spans import Interval
 from systolic.trace.records import InstructionTimes
 
@@ -47,8 +48,7 @@ class PEArrayUnit(Unit):
         self._tiles: dict[ArrayTile, LastOnTile] = {}
         self._multiply_start = 0
         self._warm_up = WarmUp(spec.warm_up_cycles)
-        rank = context.chip.port_priority.index
-        self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
+        self._ranks = {"moving": context.rank("moving"), "weights": context.rank("weights")}
 
     def _plans_for(self, chip: Chip) -> ArrayPlans:
         """Return what its loads and multiplies ask of the ports."""
@@ -187,12 +187,16 @@ class PEArrayUnit(Unit):
             StreamedMultiply(multiply, stream, plan.timeline.slots, over)
         )
         values = self._multiply_values(multiply) if self.context.values else None
-        hold = Hold(stream, plan.needs, plan.behind, plan.width, silent=plan.silent)
+        needs = self.context.needs(plan.needs)
+        hold = Hold(stream, needs, plan.behind, plan.width, silent=plan.silent)
         self.context.arbiter.add(stream, hold=hold)
 
         sources = self.announce(
             multiply.posts, lambda on: self._visible(on, multiply, stream, plan.silent)
         )
+        shared = self.context.shared
+        if shared is not None and shared.ends_matter:
+            self.env.process(self._tell_end(shared, index, multiply, stream, plan.silent))
         stream.then(
             lambda: self._finish_multiply(
                 index,
@@ -206,6 +210,16 @@ class PEArrayUnit(Unit):
                 silent=plan.silent,
             )
         )
+
+    def _tell_end(
+        self, shared: CoreOfSeveral, index: int, multiply: MatMul, stream: Stream, silent: int
+    ) -> Process:
+        """Say when a multiply is done: its stream has cycles behind its last vector, too."""
+        last = silent + multiply.vectors - 1
+        behind = (self._plans.behind(multiply.result.lanes.stop - 1) + 1) * self.period
+        while (end := stream.tick_of(last) + behind) > self.env.tick:
+            yield simpy.Timeout(self.env, end - self.env.tick)
+        shared.end(index, end)
 
     def _slower(self) -> int:
         """Return how many times as long a vector takes in a multiply that starts now."""
@@ -306,4 +320,4 @@ class PEArrayUnit(Unit):
 
     def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
         asker = Asker(self.name, client, index, (self._ranks[client], index), self.period)
-        return Stream(self.env, asker, timeline, spacing)
+        return self.stream(asker, timeline, spacing)

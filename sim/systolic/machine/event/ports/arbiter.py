@@ -12,7 +12,7 @@ called the next time, without an event of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 
@@ -25,7 +25,7 @@ from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.meeting import NEVER, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of, number_of
 from systolic.machine.event.ports.shares import dealt
-from systolic.machine.event.ports.stream import Lost, Stream, by_rank
+from systolic.machine.event.ports.stream import Lost, Stream, by_rank, is_array
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
@@ -56,6 +56,22 @@ class Arbiter:
         self._deciding = False
         self._wake_at: int | None = None
         self._scheduled: set[int] = set()
+
+    def has_partitions(self, port: Port) -> bool:
+        """Return whether each partition has a port of its own here."""
+        return self._is_split and port.is_of_partitions
+
+    def may_meet(self, one: Stream, other: Stream) -> bool:
+        """Return whether no partitions keep two streams apart that share a port."""
+        return may_meet(one, other, is_split=self._is_split)
+
+    def is_split_for(self, streams: Sequence[Stream]) -> bool:
+        """Return whether state buffers of all these streams have ports of partitions."""
+        return self._is_split
+
+    def is_whole_for(self, streams: Sequence[Stream]) -> bool:
+        """Return whether state buffers of none of these streams have ports of partitions."""
+        return not self._is_split
 
     def add(self, stream: Stream, *, asks_last: bool = False, hold: Hold | None = None) -> None:
         """Let a stream ask for its first slot in the present tick.
@@ -261,7 +277,7 @@ class Arbiter:
         """Return whether what happens to one of two streams may depend on the other."""
         if one.mask_of_sums & other.mask or other.mask_of_sums & one.mask:
             return True  # sums come when the multiply was granted its vectors
-        if one.mask & other.mask and may_meet(one, other, is_split=self._is_split):
+        if one.mask & other.mask and self.may_meet(one, other):
             return True
         return one.settles_ports and other.settles_ports
 
@@ -336,7 +352,7 @@ class Arbiter:
         that may meet never do.
         """
         streams = group.streams
-        if not (self._is_split and group.has_course):
+        if not (group.has_course and self.is_split_for(streams)):
             return None
         for s in streams:
             if not (s.granted or s.tick == now):
@@ -389,7 +405,7 @@ class Arbiter:
         of_holds = [t for hold in holds if (t := hold.state(now)[1]) is not None]
         changes += of_holds
         if len(ready) < len(contended) or len({s.period for s in contended}) > 1:
-            if self._is_split or group.contests or group.settling:
+            if group.contests or group.settling or not self.is_whole_for(contended):
                 changes += [next_edge(s, now) for s in contended]
             else:
                 held = reduce(or_, (hold.mask for hold in holds if hold.state(now)[0]), 0)
@@ -397,7 +413,7 @@ class Arbiter:
                 return min([*edges_that_count(contended, now, held), *of_holds, *last])
             is_for_now |= bool(refused)
         soon = min(changes)
-        if is_for_now or not (self._is_split and group.has_course):
+        if is_for_now or not (group.has_course and self.is_split_for(contended)):
             return soon
         # A decision may last beyond `soon`: until two streams meet, or, if one was refused, until
         # one that was granted ends.
@@ -454,7 +470,7 @@ class Arbiter:
             others = taken.get(need.port)
             if not others:
                 continue
-            if self._is_split and need.port.is_of_partitions:
+            if self.has_partitions(need.port):
                 low, high = need.first, need.stop
                 met = [(o.first, c) for o, _, c in others if o.first < high and low < o.stop]
                 if met:
@@ -462,7 +478,7 @@ class Arbiter:
                     return Lost(need.port, client, max(low, first))
                 continue
             for other, unit, client in others:
-                in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT
+                in_flight = is_array(unit) and need.port.buffer == Buffer.RESULT
                 mine = (unit, client) == (stream.unit, stream.client)
                 own_lane = mine and not need.meets(other)
                 if not (own_lane or (in_flight and unit == stream.unit)):
@@ -500,4 +516,4 @@ def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
 def _take_hold(taken: Taken, hold: Hold, now: int) -> None:
     if hold.state(now)[0]:
         for need in hold.needs:
-            taken.setdefault(need.port, []).append((need, "pe_array", hold.client))
+            taken.setdefault(need.port, []).append((need, hold.stream.unit, hold.client))

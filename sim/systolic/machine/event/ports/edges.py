@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from systolic.isa import Buffer
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ports.stream import Stream, is_array
 
 
 class _Claim(NamedTuple):
@@ -141,7 +141,7 @@ def _meet(one: Stream, a: Need, other: Stream, b: Need) -> bool:
         return False
     if (one.unit, one.client) == (other.unit, other.client) and not a.meets(b):
         return False  # lanes of their own
-    return not (one.unit == other.unit == "pe_array" and a.port.buffer == Buffer.RESULT)
+    return not (one.unit == other.unit and is_array(one.unit) and a.port.buffer == Buffer.RESULT)
 
 
 @lru_cache(maxsize=4096)

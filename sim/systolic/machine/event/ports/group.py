@@ -44,8 +44,8 @@ class PortGroup:
 
     streams: by their ranks. until: the tick from which on they are to be decided again. has_lost: a
     stream has left, so that others may meet no more; it is split before it is decided again. mask,
-    wide_mask: of all its streams. has_course, has_rounds: all its streams have. settling: those
-    that settle ports.
+    wide_mask: of all its streams. has_course, has_rounds: all its streams have; rounds are of one
+    clock. settling: those that settle ports.
     contests: what was decided of some of them so far (`rounds`).
 
     Args:
@@ -63,7 +63,7 @@ class PortGroup:
             self.mask |= stream.mask
             self.wide_mask |= stream.wide_mask
             self.has_course &= stream.has_course
-            self.has_rounds &= stream.has_rounds
+            self.has_rounds &= stream.has_rounds and stream.period == self.streams[0].period
             if stream.settles_ports:
                 self.settling.append(stream)
         self.contests = [each for each in contests if not each.streams.isdisjoint(links)]

@@ -87,6 +87,11 @@ class RoundPart(NamedTuple):
 by_rank = attrgetter("rank")
 
 
+def is_array(unit: str) -> bool:
+    """Return whether a unit is an array: ``pe_array``, or that of a core of several."""
+    return unit == "pe_array" or unit.endswith(".pe_array")
+
+
 def _nothing() -> None:
     """Do nothing: what follows a stream for which no action was given."""
 

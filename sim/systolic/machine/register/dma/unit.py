@@ -6,7 +6,7 @@ The latencies of the copies behind the one in hand run meanwhile, of as many as 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -42,7 +42,13 @@ class CopyJob(Job):
     is spread.
     """
 
-    def __init__(self, index: int, copy: DmaCopy, dma: Dma) -> None:
+    def __init__(
+        self,
+        index: int,
+        copy: DmaCopy,
+        dma: Dma,
+        bundles: Iterable[tuple[Descriptor, ...]] | None = None,
+    ) -> None:
         super().__init__(index)
         self.source = copy.source
         self.target = copy.target
@@ -52,7 +58,7 @@ class CopyJob(Job):
         self.passes = max(1, self.shares)
         self.latency_left = 0
         self.fetch_left = 0
-        self.rest = deque(_bundles(copy, dma))
+        self.rest = deque(_bundles(copy, dma) if bundles is None else bundles)
         self.engines = _engines(copy, dma) if dma.is_spread else frozenset()
         self.bundle = self.rest.popleft()
         self.moved = 0
@@ -91,7 +97,7 @@ def latency_cycles(chip: Chip, job: CopyJob) -> int:
     return chip.dma.latency_cycles
 
 
-def _from_everywhere(bundle: Sequence[Descriptor], first: int, size: int) -> Any:
+def from_everywhere(bundle: Sequence[Descriptor], first: int, size: int) -> Any:
     """Return the index of `size` bytes that fill the runs of a transpose, from byte `first` on."""
     column, row = np.divmod(np.arange(first, first + size), len(bundle))
     gathered = [part.gathered for part in bundle if part.gathered is not None]
@@ -100,7 +106,7 @@ def _from_everywhere(bundle: Sequence[Descriptor], first: int, size: int) -> Any
     return places[row, 0, element], places[row, 1, element] + byte
 
 
-def _where(places: Sequence[RunStart], first: int, size: int) -> Any:
+def where(places: Sequence[RunStart], first: int, size: int) -> Any:
     """Return the index, in a buffer's bytes, of `size` bytes of a bundle from byte `first` on."""
     if len(places) == 1:
         low = places[0].byte + first
@@ -113,14 +119,16 @@ def _where(places: Sequence[RunStart], first: int, size: int) -> Any:
 class DmaQueue(Unit):
     """One queue of a DMA engine. Queues share their engine's bandwidth, DRAM's, and ports."""
 
-    def __init__(self, context: Context, number: int) -> None:
+    def __init__(
+        self, context: Context, number: int, spec: Dma | None = None, period: int | None = None
+    ) -> None:
         chip = context.chip
         self._number = number
-        self._spec, self._dram = chip.dma, chip.dram
+        self._spec, self._dram = spec or chip.dma, chip.dram
         self._job: CopyJob | None = None
         self._line: deque[CopyJob] = deque()
         self._landing: list[tuple[Array, Any, Array]] = []
-        super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma)
+        super().__init__(context, dma_queue(number), period or chip.period("dma"), self._spec)
 
     def begin(self, tick: int) -> None:
         """Start a cycle, and say whether this queue holds shares in it."""
@@ -179,12 +187,15 @@ class DmaQueue(Unit):
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)
-        job.latency_left = latency_cycles(self.context.chip, job)
+        job.latency_left = self._latency(job)
         job.fetch_left = self._cost(job)
         if self._job is None:
             self._job = job
         else:
             self._line.append(job)
+
+    def _latency(self, job: CopyJob) -> int:
+        return latency_cycles(self.context.chip, job)
 
     def _cost(self, job: CopyJob) -> int:
         """Return the cost of the bundle in hand: engines pay for theirs at the same time."""
@@ -207,15 +218,8 @@ class DmaQueue(Unit):
         """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
         if job.is_turned and self._rests(job):
             return 0
-        held = self.context.dma_shares.items()
-        active = {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
-        if self._spec.is_spread:
-            own = self._of_engines(job, active)
-        else:
-            engines = self._spec.engine_count
-            mates = [queue for queue in active if queue % engines == self._number % engines]
-            before = sum(queue < self._number for queue in mates)
-            own = self._share(self._spec.bytes_per_cycle, before, len(mates))
+        active = self._active()
+        own = self._of_engine(job, active)
         if not job.is_dram:
             return own
         first = sum(shares for queue, shares in active.items() if queue < self._number)
@@ -226,6 +230,20 @@ class DmaQueue(Unit):
         if total < shares:
             return sum(got)  # one byte for each share at most, and perhaps never both at once
         return 2 * min(own, *got)
+
+    def _active(self) -> dict[int, int]:
+        """Return the shares of DRAM that queues hold in this cycle, by queue."""
+        held = self.context.dma_shares.items()
+        return {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
+
+    def _of_engine(self, job: CopyJob, active: dict[int, int]) -> int:
+        """Return what the copy gets in this cycle of its engine, or of all that serve it."""
+        if self._spec.is_spread:
+            return self._of_engines(job, active)
+        engines = self._spec.engine_count
+        mates = [queue for queue in active if queue % engines == self._number % engines]
+        before = sum(queue < self._number for queue in mates)
+        return self._share(self._spec.bytes_per_cycle, before, len(mates))
 
     def _rests(self, job: CopyJob) -> bool:
         """Return whether nothing of a transpose moves in this cycle."""
@@ -247,9 +265,13 @@ class DmaQueue(Unit):
             self.claims.mark("streaming", self.now, self.now + 1)
             return
         low, size = job.moved // job.passes, stop // job.passes - job.moved // job.passes
-        if self._take_ports(job, self._ports_of_bundle(job, low, low + size), tick):
+        if self._has_ports(job, low, low + size, tick):
             job.moved = stop
             self._transfer(job, low, size, tick)
+
+    def _has_ports(self, job: CopyJob, low: int, high: int, tick: int) -> bool:
+        """Take the ports of bytes low <= byte < high of the bundle, all or none."""
+        return self._take_ports(job, self._ports_of_bundle(job, low, high), tick)
 
     def _through_ports(self, job: CopyJob) -> int:
         """Return the allowance, or what the ports of the bundle's partitions let pass of it."""
@@ -314,12 +336,12 @@ class DmaQueue(Unit):
         planes = self.context.planes
         source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
         if job.is_turned:
-            out_of = _from_everywhere(job.bundle, first, size)
+            out_of = from_everywhere(job.bundle, first, size)
         else:
-            out_of = _where([part.source for part in job.bundle], first, size)
+            out_of = where([part.source for part in job.bundle], first, size)
         moving = source[out_of].copy()
-        where = _where([part.target for part in job.bundle], first, size)
-        self._landing.append((target, where, moving))
+        into = where([part.target for part in job.bundle], first, size)
+        self._landing.append((target, into, moving))
         job.words.append(moving)
 
     def _end_if_over(self, job: CopyJob, tick: int) -> None:

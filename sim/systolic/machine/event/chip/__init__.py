@@ -1,0 +1,1 @@
+"""Several cores of a chip in the event engine: what cores share, and what starts them."""

@@ -1,0 +1,213 @@
+"""The DMA queues of a chip: their copies go piece by piece, to and from any core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from systolic.hw.spec.places import Place
+from systolic.isa import DmaCopy, DmaMove, DmaTranspose, Instruction
+from systolic.isa.legality.chip_program import copy_ends
+from systolic.machine.event.chip.stream import PieceStream
+from systolic.machine.event.chip.ways import Ways, WholePlan
+from systolic.machine.event.dma.descriptors import source_order
+from systolic.machine.event.dma.unit import PLANS_KEPT, DmaUnit, InLine
+from systolic.machine.event.ports.stream import Asker
+from systolic.machine.event.unit import Context
+from systolic.machine.values.chip_memory import ChipMemory
+from systolic.trace.records import InstructionTimes
+from systolic.trace.words import Words
+
+Plans = dict[Hashable, WholePlan]
+
+
+class ChipDmaUnit(DmaUnit):
+    """One queue of a core or processor.
+
+    Args:
+        context: of the place that feeds it.
+        place: that core or processor.
+        number: of the queue there.
+        on_chip: of the queue among all of the chip.
+        queue: its instructions.
+        ways: where copies of the place go.
+        plans: of copies that were planned before.
+        memory: of the chip.
+        on_code: called with the core whose code has come, and the tick from which it is there.
+
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        place: Place,
+        number: int,
+        on_chip: int,
+        queue: Sequence[int],
+        *,
+        ways: Ways,
+        plans: Plans,
+        memory: ChipMemory,
+        on_code: Callable[[str, int], None],
+    ) -> None:
+        super().__init__(context, number, queue)
+        self._place, self._on_chip = place, on_chip
+        self._ways, self._whole_plans, self._chip_memory = ways, plans, memory
+        self._on_code = on_code
+
+    def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
+        """Begin a copy in the present tick."""
+        assert isinstance(instruction, DmaCopy)
+        plan = self._whole(instruction)
+        streams = [
+            PieceStream(
+                self.env,
+                self.chip,
+                piece,
+                self._ways,
+                Asker(
+                    self.name,
+                    "dma",
+                    index,
+                    (self._rank, self._on_chip),
+                    self.period,
+                    piece.holdings,
+                ),
+            )
+            for piece in plan.pieces
+        ]
+        values = self._moved_values(instruction)
+        start, ready = self.env.tick, self.env.tick + plan.latency_cycles * self.period
+        sources: Any = None
+        if len(streams) == 1 and self._outstanding == 1:
+            sources = self._foretell(streams[0], instruction, ready)
+        else:
+            self._under_way += 1
+        self.claim("filling", start, ready)
+        for before, after in pairwise(streams):
+            before.then(self._follow(after))
+        streams[-1].then(
+            lambda: self._end(
+                index, instruction, plan, streams, start, values=values, sources=sources
+            )
+        )
+        if self._outstanding == 1:
+            self._stream = streams[0]
+            self.add_later(streams[0], plan.latency_cycles)
+        else:
+            self._line.append(InLine(streams[0], ready))
+            self._look_at_line(plan.latency_cycles)
+
+    def _follow(self, stream: PieceStream) -> Callable[[], None]:
+        """Return what begins with the next piece, in the cycle after the last of the one before."""
+
+        def begin() -> None:
+            self._stream = stream
+            at_once = simpy.Timeout(self.env, 0)
+            at_once.callbacks.append(lambda _: self.context.arbiter.add(stream))
+
+        return begin
+
+    def _whole(self, copy: DmaCopy) -> WholePlan:
+        key = self._ways.likeness(copy, self._number)
+        plan = self._whole_plans.get(key)
+        if plan is None:
+            plan = self._whole_plans[key] = self._ways.plan(copy, self._number)
+            if len(self._whole_plans) > PLANS_KEPT:
+                del self._whole_plans[next(iter(self._whole_plans))]
+        return plan
+
+    def _moved_values(self, copy: DmaCopy) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """Make the copy in the memories; return what was read and written, if that is recorded."""
+        if not self.context.values:
+            return None
+        own = str(self._place)
+        if isinstance(copy, DmaTranspose):
+            memory = self._chip_memory.of("", own)
+            read = memory.read(copy.source).ravel()
+            memory.turn(copy.source, copy.target)
+            return read, read[source_order(copy)]
+        _, at, source = copy_ends(copy)[0]
+        read = self._chip_memory.of(at, own).read(source).ravel()
+        written = self._chip_memory.copy(copy, own)
+        return None if written is None else (read, written)
+
+    def _end(
+        self,
+        index: int,
+        copy: DmaCopy,
+        plan: WholePlan,
+        streams: list[PieceStream],
+        start: int,
+        *,
+        values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+        sources: Any,
+    ) -> None:
+        first, done = streams[0].first_byte, streams[-1].end_tick()
+        assert first is not None, "each piece moves something"
+        recorder = self.context.recorder
+        recorder.transfers.add([run for stream in streams for run in stream.runs_by_size()])
+        for stream in streams:
+            for run in stream.progress:
+                self.claim("streaming", run.tick, run.tick + run.slots * self.period)
+        is_foretold = sources is not None
+        if not is_foretold:
+            seen = (done + self.post_delay,) * self.chip.dma.posts_per_copy
+            sources = self.announce(copy.posts, lambda _: lambda: seen)
+        self.settle(sources)
+        times = InstructionTimes(index, self.name, start, first, done, done)
+        for stream in streams[:-1]:
+            self.note_stalls(index, stream)
+        self.finish(times, streams[-1])
+        for stream in streams:
+            for port, cycles in stream.port_cycles.items():
+                recorder.port_cycles[port] += cycles * self.period
+        if values is not None and (recorder.wants("read") or recorder.wants("write")):
+            self._record_words(index, copy, plan, streams, values)
+        if isinstance(copy, DmaMove) and copy.brings_code:
+            self._on_code(copy.target_at.removesuffix(".code"), done + self.period)
+        if not is_foretold:
+            self._free_place()
+
+    def _record_words(
+        self,
+        index: int,
+        copy: DmaCopy,
+        plan: WholePlan,
+        streams: list[PieceStream],
+        values: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    ) -> None:
+        ticks = _ordered(np.concatenate([s.descriptor_ticks() for s in streams]), plan)
+        sizes = _ordered(np.concatenate([s.sizes for s in streams]), plan)
+        read, written = values
+        is_turned = isinstance(copy, DmaTranspose)
+        order: Any = source_order(copy) if isinstance(copy, DmaTranspose) else slice(None)
+        for number, (_, _, access) in enumerate(copy_ends(copy)):
+            kind = "write" if number else "read"
+            if not self.context.recorder.wants(kind):
+                continue
+            mine: Any = order if number == 0 and is_turned else slice(None)
+            partitions = np.repeat(np.arange(access.partitions) + access.partition, access.elements)
+            addresses = np.tile(access.offsets(), access.partitions)
+            found = Words(
+                ticks=np.repeat(ticks, sizes // access.element_bytes),
+                partitions=partitions[mine],
+                addresses=addresses[mine],
+                dtype=access.dtype,
+                values=read[mine] if number == 0 else written,
+            )
+            self.context.recorder.words(kind, self.name, index, found)
+
+
+def _ordered(moved: npt.NDArray[np.int64], plan: WholePlan) -> npt.NDArray[np.int64]:
+    """Return numbers of the descriptors as they were moved in the order of the copy."""
+    if plan.order is None:
+        return moved
+    found = np.empty_like(moved)
+    found[plan.order] = moved
+    return found
