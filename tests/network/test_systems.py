@@ -144,7 +144,7 @@ def test_perfetto(small, tmp_path):
     )
 
 
-@pytest.mark.parametrize("view", ["links", "distance", "link_timeline"])
+@pytest.mark.parametrize("view", ["link_use", "distance", "link_timeline"])
 def test_views(view, small, tmp_path):
     for form in ("png", "svg"):
         out = tmp_path / f"picture.{form}"
@@ -154,12 +154,12 @@ def test_views(view, small, tmp_path):
 
 def test_views_of_something_else(small, tmp_path):
     assert refused("plot", "timeline", small) == (
-        f"{small}: is a system file, of which timeline shows nothing (links, distance, "
+        f"{small}: is a system file, of which timeline shows nothing (link_use, distance, "
         "link_timeline do)"
     )
     run_file = CONFIGS / "runs" / "transpose_fig3.toml"
-    assert refused("plot", "links", run_file, "--out", tmp_path / "x.png") == (
-        f"{run_file}: is no system file, and links shows links of a network"
+    assert refused("plot", "link_use", run_file, "--out", tmp_path / "x.png") == (
+        f"{run_file}: is no system file, and link_use shows links of a network"
     )
 
 

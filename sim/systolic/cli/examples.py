@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from systolic.cli.explain import table
+from systolic.cli.tables import table
 from systolic.errors import SystolicError, perhaps, shortened
 from systolic.examples import KINDS, examples
 

@@ -117,20 +117,18 @@ def _of_core(result: Result, rows: npt.NDArray[np.void], core: str) -> npt.NDArr
     if result.several is None:
         return rows
     numbers = np.unique(rows["instruction"])
-    own = [index for index in numbers if _written(result, int(index), core) is not None]
+    own = [index for index in numbers if _is_of(result, int(index), core)]
     return rows[np.isin(rows["instruction"], own)]
 
 
-def _written(result: Result, index: int, core: str) -> Buffer | None:
-    """Return the buffer that an instruction writes; None if it is another core's."""
+def _is_of(result: Result, index: int, core: str) -> bool:
+    """Return whether an instruction writes into the buffers of a core, or into DRAM for it."""
+    assert result.several is not None
     instruction = result.program.instructions[index]
-    buffer = writes(instruction)[0].buffer
-    if result.several is None or buffer is Buffer.DRAM:
-        return buffer
     at = result.several.launches[result.several.launch_of[index]].at
     if isinstance(instruction, DmaMove):
         at = instruction.target_at or at
-    return buffer if at == core else None
+    return at == core
 
 
 def _grid_of(result: Result, core: str) -> GridHistory:
@@ -224,17 +222,8 @@ def changes(result: Result, place: Place, dtype: str, core: str = "") -> list[Ch
         mask = (rows["partition"] == place.partition) & (rows["address"] == place.address)
         mask &= rows["buffer"] == BUFFERS.index(place.buffer)
         mask &= _is_as_large(rows["type"], place.buffer, dtype)
-        chosen = WordTable(rows[mask], table.units)
+        chosen = WordTable(_of_core(result, rows[mask], core), table.units)
         for row, value in zip(chosen.rows, chosen.values(), strict=True):
-
-
-def _of_core(result: Result, rows: npt.NDArray[np.void], core: str) -> npt.NDArray[np.void]:
-    """Return the words that are written into the buffers of a core; all, if there is one core."""
-    if result.several is None:
-        return rows
-    numbers = np.unique(rows["instruction"])
-    own = [index for index in numbers if _written(result, int(index), core) is not None]
-    return rows[np.isin(rows["instruction"], own)]
             unit = table.units[row["unit"]]
             cycle = int(row["tick"]) // result.trace.periods[unit]
             found.append((int(row["tick"]), Change(cycle, unit, value)))

@@ -77,7 +77,7 @@ def draw_topology(plot: NetworkPlot, look: Look) -> Sheet:
     return _map(plot, look, with_use=False)
 
 
-def draw_links(plot: NetworkPlot, look: Look) -> Sheet:
+def draw_link_use(plot: NetworkPlot, look: Look) -> Sheet:
     """Return the sheet: each link of the topology in the colour of its use."""
     return _map(plot, look, with_use=True)
 

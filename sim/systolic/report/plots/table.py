@@ -18,7 +18,7 @@ from systolic.report.plots.layers import draw_layers
 from systolic.report.plots.layout import draw_layout
 from systolic.report.plots.look import Look
 from systolic.report.plots.memory import draw_memory
-from systolic.report.plots.network import draw_distance, draw_link_timeline, draw_links
+from systolic.report.plots.network import draw_distance, draw_link_timeline, draw_link_use
 from systolic.report.plots.roofline import draw_roofline
 from systolic.report.plots.system import draw_links, draw_system
 from systolic.report.plots.timeline import draw_timeline
@@ -88,7 +88,9 @@ PLOTS: dict[str, Plot] = {
     "layout": Plot(
         draw_layout, "where the elements of an XLA shape lie", "shape", ("index", "tensor")
     ),
-    "links": Plot(draw_links, "how busy the links of a network are, on its topology", "network"),
+    "link_use": Plot(
+        draw_link_use, "how busy the links of a network are, on its topology", "network"
+    ),
     "distance": Plot(
         draw_distance, "which packet of a network is where when", "network", ("cycles",)
     ),

@@ -195,6 +195,7 @@ class ChipDmaUnit(DmaUnit):
             partitions = np.repeat(np.arange(access.partitions) + access.partition, access.elements)
             addresses = np.tile(access.offsets(), access.partitions)
             found = Words(
+                buffer=access.buffer,
                 ticks=np.repeat(ticks, sizes // access.element_bytes),
                 partitions=partitions[mine],
                 addresses=addresses[mine],

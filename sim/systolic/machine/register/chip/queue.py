@@ -297,6 +297,7 @@ class ChipQueue(DmaQueue):
             self.name,
             job.index,
             Words(
+                buffer=access.buffer,
                 ticks=np.full(len(partitions), tick, np.int64),
                 partitions=partitions,
                 addresses=addresses,
