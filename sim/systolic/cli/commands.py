@@ -15,6 +15,7 @@ from systolic.errors import SystolicError, perhaps, shortened
 # The module of each command in `systolic.cli`, and its function there, in the order of the help.
 COMMANDS = {
     "run": ("run", "run_command"),
+    "sweep": ("sweep", "sweep_command"),
     "trace": ("trace", "trace_command"),
     "explain": ("explain", "explain_command"),
     "diff": ("diff", "diff_command"),

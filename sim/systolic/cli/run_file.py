@@ -210,13 +210,16 @@ class ProgressBar:
         if self._bar:
             self._bar.stop()
 
-    def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` instructions (or points) are done."""
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        """Show that `done` of `total` instructions (or points) are done, and a note beside it."""
         if self._bar is None:
             if time.monotonic() - self._started < PATIENCE_SECONDS or not sys.stderr.isatty():
                 return
             self._bar = _start_bar(self._name)
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        description = f"{self._name}: {note}" if note else self._name
+        self._bar.update(
+            self._bar.task_ids[0], completed=done, total=total, description=description
+        )
 
 
 def _start_bar(name: str) -> Bar:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from systolic.errors import SystolicError
@@ -26,23 +25,12 @@ class LineFile:
     Raises SystolicError, naming the file, if it cannot be written.
     """
 
-    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self._size = 0
         self._is_synced = True
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (os.O_TRUNC if fresh else os.O_EXCL)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC
         self._file = self._done(lambda: os.open(path, flags, 0o666))
-
-    def __enter__(self) -> LineFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def add(self, line: bytes) -> None:
         """Add a line, which ends in a newline."""
@@ -67,9 +55,14 @@ class LineFile:
         self._done(lambda: os.ftruncate(self._file, 0))
         self._size, self._is_synced = 0, True
 
-    def lock(self) -> None:
-        """Say that this process writes the file, until it ends or closes it."""
+    def lock_as(self, path: Path) -> None:
+        """Give the file its name once it bears the lock of this process, which lasts till its end.
+
+        So nobody finds it without a lock while this process lives.
+        """
         lock(self._file)
+        self._done(lambda: self.path.rename(path))
+        self.path = path
 
     def close(self) -> None:
         """Close the file."""

@@ -57,6 +57,10 @@ class Digests:
         """Return the key of a program's run; program: the SHA-256 of its file."""
         return self._key(b"program", self.chip(chip), digest_of([program, engine, self.values]))
 
+    def key_of_values(self, values: Any) -> str:
+        """Return the key of a point that cannot be resolved: its error depends on all values."""
+        return self._key(b"values", digest_of([values, self.values]))
+
     def chip(self, chip: Chip) -> bytes:
         """Return the digest of a chip."""
         return self._once(chip, lambda: digest_of(_chip_tables(chip)))

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import isfinite
 from typing import Any
 
 from systolic.compiler import CompiledGraph
-from systolic.config import RunConfig, SweepPoint
+from systolic.config import RunConfig
 from systolic.engine_kind import EngineKind
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa import Module
 from systolic.report.sweeps.pairs import PointRow
 from systolic.run.execute import compile_run, run, run_compiled
-from systolic.run.processes import Ended, in_order
-from systolic.run.provenance import plain
+from systolic.run.processes import Ended
 from systolic.run.result import Result
 from systolic.run.utilisation import array_utilisation
 
@@ -96,12 +94,10 @@ def failed(error: str, failure: str, program: str = "each") -> Answer:
     return Answer(_inside(row), failure)
 
 
-def ended(ended: Ended) -> Answer:
-    """Return the answer for a point whose process was ended from outside, again and again."""
-    return failed(
-        f"the process that ran this was ended from outside {ended.times} times (too little "
-        "memory?)",
-        MACHINE,
+def ended_text(ended: Ended) -> str:
+    """Return the error of a point whose processes were ended from outside."""
+    return (
+        f"the process that ran this was ended from outside {ended.times} times (too little memory?)"
     )
 
 
@@ -211,18 +207,9 @@ def _ports(ports: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, in
 # -- rows with whole summaries --------------------------------------------------------------------
 
 
-def point_row(point: SweepPoint, values: bool) -> PointRow:
-    """Return the row of one point; if the point cannot be run, the row has the error."""
-    row: dict[str, Any] = {"sweep": point.sweep, "vary": plain(point.varied)}
-    found = _caught(lambda: run(point.config, values=values))
+def summary_row(row: PointRow, task: Task, values: bool) -> PointRow:
+    """Return the row of a point: its sweep and varied values, and its summary or its error."""
+    found = _caught(lambda: _result(task, values))
     if isinstance(found, dict):
         return {**row, "error": found["error"]}
     return {**row, **_with_utilisation(found)}
-
-
-def sweep_rows(
-    points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True
-) -> Iterator[PointRow]:
-    """Yield the row of every point, in the order of the points, for any number of `jobs`."""
-    row = partial(point_row, values=values)
-    yield from in_order(row, points, jobs=jobs, noun="point")

@@ -16,7 +16,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,8 +84,8 @@ class Store:
         _made(self._parts, self._journals)
         self._check_version()
         self._writer = uuid.uuid4().hex[:16]
-        self._journal = LineFile(self._journals / f"{self._writer}.jsonl")
-        self._journal.lock()
+        self._journal = LineFile(self.folder / f".{self._writer}.new")
+        self._journal.lock_as(self._journals / f"{self._writer}.jsonl")
         self._lines: list[bytes] = []
         self._own: list[list[Path]] = [[], []]
         self._number = 0
@@ -109,6 +109,11 @@ class Store:
         """Return whether other processes write to this store now."""
         own = self._journal.path.name
         return any(path.name != own for path in self._journals.glob("*.jsonl"))
+
+    @property
+    def chance(self) -> int:
+        """Return a number that is another for every writer."""
+        return int(self._writer, 16)
 
     def add(self, row: tuple[str, str, str], stored: Stored, line: bytes) -> None:
         """Add a row (key, sweep, vary) as a JSON object in one line; it survives this process."""
@@ -163,7 +168,7 @@ class Store:
     def _new_part(self, table: pa.Table) -> Path:
         self._number += 1
         path = self._parts / f"{self._writer}-{self._number:06d}.parquet"
-        write_part(table, path)
+        write_part(table, path, self.folder / f".{path.name}.new")
         self._read.add(path.name)
         return path
 
@@ -185,11 +190,11 @@ class Store:
             old.unlink(missing_ok=True)
 
     def _adopt(self) -> None:
-        """Make parts of the journals of writers that have ended; remove what they left half done."""
+        """Make parts of the journals of writers that have ended; remove what they left undone."""
         for path in self._journals.glob("*.jsonl"):
             if path != self._journal.path:
                 self._adopt_one(path)
-        for path in (*self.folder.glob(".systolic-*"), *self._parts.glob(".systolic-*")):
+        for path in self.folder.glob(".*.new"):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                     path.unlink()
@@ -201,11 +206,11 @@ class Store:
                 if lock(file):
                     lines = whole_lines(_all_bytes(path))
                     if lines:
-                        self._new_part(table_of(lines))
+                        part = self._parts / f"{self._writer}-of-{path.stem}.parquet"
+                        write_part(table_of(lines), part, self.folder / f".{part.name}.new")
                     path.unlink(missing_ok=True)
             finally:
                 os.close(file)
-            self._read.clear()
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -255,8 +260,11 @@ class Store:
 
     def rows(self, keys: Iterable[str]) -> list[dict[str, Any]]:
         """Return all rows with these keys."""
-        wanted = set(keys)
-        return [row for row in rows_of(self.folder) if row["key"] in wanted]
+        return list(rows_of(self.folder, keep={"key": set(keys)}))
+
+    def rows_of_sweep(self, sweep: str) -> list[dict[str, Any]]:
+        """Return all rows of the sweep of that name."""
+        return list(rows_of(self.folder, keep={"sweep": {sweep}}))
 
 
 def check_version(folder: Path, *, writing: bool) -> None:
@@ -292,21 +300,35 @@ def snapshot(folder: Path, read: Callable[[list[Path], list[bytes]], Found]) -> 
         parts = sorted((folder / PARTS).glob("*.parquet"))
         try:
             return read(parts, lines)
-        except OSError:
+        except Exception:  # DuckDB has an error of its own for a file that is not there
             if all(path.exists() for path in parts):
                 raise
     raise SystolicError(f"{folder}: changes too quickly to be read")
 
 
-def rows_of(folder: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Return every row of a store, some perhaps twice; columns: of these alone, if they are there."""
+def rows_of(
+    folder: Path,
+    columns: Sequence[str] | None = None,
+    keep: Mapping[str, Collection[str]] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Return the rows of a store, some perhaps twice.
+
+    columns: these alone, if they are there. keep: of rows those with one of some texts in a column.
+    """
 
     def read(parts: list[Path], lines: list[bytes]) -> list[pa.Table]:
-        tables = [_read(path, columns) for path in parts]
-        return [*tables, table_of(lines)] if lines else tables
+        found = [_kept(_read(path, columns), keep or {}) for path in parts]
+        return [*found, _kept(table_of(lines), keep or {})] if lines else found
 
     for table in snapshot(folder, read):
         yield from table.to_pylist()
+
+
+def _kept(table: pa.Table, keep: Mapping[str, Collection[str]]) -> pa.Table:
+    pa, compute = needed("pyarrow", "a store"), needed("pyarrow.compute", "a store of results")
+    for column, texts in keep.items():
+        table = table.filter(compute.is_in(table[column], pa.array(list(texts), pa.string())))
+    return table
 
 
 def require_one_result(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -355,16 +377,18 @@ def table_of(lines: Sequence[bytes]) -> pa.Table:
     return table.drop_columns(empty)
 
 
-def write_part(table: pa.Table, path: Path) -> None:
-    """Write a part whole or not at all; it is on the disk when it has its name."""
+def write_part(table: pa.Table, path: Path, beside: Path) -> None:
+    """Write a part whole or not at all, under the name `beside` first; then it is on the disk."""
     parquet = needed("pyarrow.parquet", "a store of results")
-    with replacing(path) as temporary:
-        parquet.write_table(table, temporary, compression="zstd")
-        file = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+    try:
+        with beside.open("wb") as file:
+            parquet.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise SystolicError(f"{path}: cannot be written ({error.strerror or error})") from None
     _sync_folder(path.parent)
 
 
