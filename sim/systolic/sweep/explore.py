@@ -36,8 +36,8 @@ class Counts:
     """How far an exploration is.
 
     points: of all sweeps. stored: found in the store. computed: run now. failed: of both these,
-    those that have an error. wrong: those whose result is not what the reference says. first_error:
-    of the first of those that failed, with its sweep and values.
+    those that have an error. wrong: those whose result is not what the reference says. first_failed:
+    the key of the first that failed. first_error: its error, with its sweep and values.
     """
 
     points: int
@@ -46,6 +46,7 @@ class Counts:
     failed: int = 0
     wrong: int = 0
     first_error: str = ""
+    first_failed: str = ""
 
     def as_json(self) -> dict[str, int]:
         """Return the four counts of `systolic sweep --json`."""
@@ -95,6 +96,8 @@ class Exploration:
         finally:
             answers.close()
         self._copy_later()
+        if self.counts.failed:
+            self._name_first_error()
         return self.counts
 
     def is_over(self) -> bool:
@@ -137,7 +140,7 @@ class Exploration:
                 continue
             point = search.space.point_with(varied)
             if self._resolved(point, search.space)[0] == row["key"] and search.know(varied, row):
-                self._count_stored(point, self.store.seen.keys[row["key"]])
+                self._count_stored(row["key"], point, self.store.seen.keys[row["key"]])
 
     def _to_run(
         self, point: SweepPoint, space: SweepSpace, search: Search | None
@@ -176,14 +179,14 @@ class Exploration:
                 self._keep(label, point, answer)
             else:
                 self._write(label, answer)
-                self._count_stored(point, Stored(answer.failure, answer.is_wrong))
+                self._count_stored(label.key, point, Stored(answer.failure, answer.is_wrong))
             if search is not None:
                 search.tell(point, json.loads(label.line(answer.results)))
 
     def _keep(self, label: Label, point: SweepPoint, answer: Answer) -> None:
         self._write(label, answer)
         self.counts.computed += 1
-        self._count_bad(point, Stored(answer.failure, answer.is_wrong), answer.results)
+        self._count_bad(label.key, point, Stored(answer.failure, answer.is_wrong))
 
     def _write(self, label: Label, answer: Answer) -> None:
         stored = Stored(answer.failure, answer.is_wrong)
@@ -192,23 +195,26 @@ class Exploration:
     def _use_stored(
         self, label: Label, point: SweepPoint, stored: Stored, search: Search | None
     ) -> None:
-        self._count_stored(point, stored)
+        self._count_stored(label.key, point, stored)
         if search is not None:
             search.tell(point, _best(self.store.rows([label.key])))
         if hash(label.row) not in self.store.seen.rows:
             self._later.append((label, point))
 
-    def _count_stored(self, point: SweepPoint, stored: Stored) -> None:
+    def _count_stored(self, key: str, point: SweepPoint, stored: Stored) -> None:
         self.counts.stored += 1
-        self._count_bad(point, stored, b"")
+        self._count_bad(key, point, stored)
 
-    def _count_bad(self, point: SweepPoint, stored: Stored, results: bytes) -> None:
+    def _count_bad(self, key: str, point: SweepPoint, stored: Stored) -> None:
         self.counts.wrong += stored.is_wrong
         if stored.failure:
             self.counts.failed += 1
-            if not self.counts.first_error:
-                text = json.loads(b"{" + results + b"}")["error"] if results else "see the store"
-                self.counts.first_error = f"{point.name}: {text}"
+            if not self.counts.first_failed:
+                self.counts.first_failed, self.counts.first_error = key, point.name
+
+    def _name_first_error(self) -> None:
+        row = _best(self.store.rows([self.counts.first_failed]))
+        self.counts.first_error += f": {row['error']}"
 
     def _copy_later(self) -> None:
         """Give points that bear other labels than the stored ones rows of their own."""
