@@ -36,8 +36,8 @@ class Counts:
     """How far an exploration is.
 
     points: of all sweeps. stored: found in the store. computed: run now. failed: of both these,
-    those that have an error. wrong: those whose result is not what the reference says. first_failed:
-    the key of the first that failed. first_error: its error, with its sweep and values.
+    those that have an error. wrong: those whose result is not what the reference says.
+    first_failed: the key of the first that failed. first_error: its error, with sweep and values.
     """
 
     points: int
@@ -189,6 +189,8 @@ class Exploration:
         self._count_bad(label.key, point, Stored(answer.failure, answer.is_wrong))
 
     def _write(self, label: Label, answer: Answer) -> None:
+        if hash(label.row) in self.store.seen.rows and not self.budget.retry:
+            return  # another writer was at it too, and was faster
         stored = Stored(answer.failure, answer.is_wrong)
         self.store.add(label.row, stored, label.line(answer.results))
 

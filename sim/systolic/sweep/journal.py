@@ -50,11 +50,6 @@ class LineFile:
             self._done(lambda: os.fsync(self._file))
             self._is_synced = True
 
-    def empty(self) -> None:
-        """Remove all lines."""
-        self._done(lambda: os.ftruncate(self._file, 0))
-        self._size, self._is_synced = 0, True
-
     def lock_as(self, path: Path) -> None:
         """Give the file its name once it bears the lock of this process, which lasts till its end.
 
@@ -90,5 +85,5 @@ def lock(file: int) -> bool:
 
 
 def whole_lines(data: bytes) -> list[bytes]:
-    """Return the lines that end in a newline; what a torn write left at the end is not one."""
-    return data.split(b"\n")[:-1]
+    """Return the JSON objects, a line each; what a torn write left at the end is none."""
+    return [line for line in data.split(b"\n")[:-1] if line[:1] == b"{" and line[-1:] == b"}"]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """Of the folder: what its files are called, and what columns every row has."""
 RESULTS, PARTS, JOURNALS, VERSIONS = "results", "parts", "journals", "store.json"
-PART_ROWS, PART_SECONDS, SYNC_SECONDS, LOOK_SECONDS = 1000, 1.0, 0.1, 1.0
+PART_ROWS, PART_SECONDS, SYNC_SECONDS, LOOK_SECONDS = 1000, 1.0, 0.1, 0.25
 MERGED_PARTS = 32
 """A writer makes one part of so many of its own, and again of so many of those."""
 LOOKS = 20
@@ -84,11 +84,10 @@ class Store:
         _made(self._parts, self._journals)
         self._check_version()
         self._writer = uuid.uuid4().hex[:16]
-        self._journal = LineFile(self.folder / f".{self._writer}.new")
-        self._journal.lock_as(self._journals / f"{self._writer}.jsonl")
+        self._number = 0
+        self._journal = self._new_journal()
         self._lines: list[bytes] = []
         self._own: list[list[Path]] = [[], []]
-        self._number = 0
         self._read: set[str] = set()
         self._tails: dict[str, int] = {}
         now = time.monotonic()
@@ -107,8 +106,7 @@ class Store:
     @property
     def has_other_writers(self) -> bool:
         """Return whether other processes write to this store now."""
-        own = self._journal.path.name
-        return any(path.name != own for path in self._journals.glob("*.jsonl"))
+        return any(True for _ in self._others())
 
     @property
     def chance(self) -> int:
@@ -158,12 +156,27 @@ class Store:
 
     def _write_part(self) -> None:
         path = self._new_part(table_of(self._lines))
-        self._journal.empty()
+        written, self._journal = self._journal, self._new_journal()
+        written.path.unlink(missing_ok=True)
+        written.close()
         self._lines = []
         self._own[0].append(path)
         for size in (0, 1):
             if len(self._own[size]) >= MERGED_PARTS:
                 self._merge(size)
+
+    def _new_journal(self) -> LineFile:
+        """Return a new journal; each has a name of its own, so that readers know what is new."""
+        name = f"{self._writer}-{self._number:06d}"
+        journal = LineFile(self.folder / f".{name}.new")
+        journal.lock_as(self._journals / f"{name}.jsonl")
+        return journal
+
+    def _others(self) -> Iterator[Path]:
+        """Yield the journals of others."""
+        for path in self._journals.glob("*.jsonl"):
+            if not path.name.startswith(self._writer):
+                yield path
 
     def _new_part(self, table: pa.Table) -> Path:
         self._number += 1
@@ -191,9 +204,8 @@ class Store:
 
     def _adopt(self) -> None:
         """Make parts of the journals of writers that have ended; remove what they left undone."""
-        for path in self._journals.glob("*.jsonl"):
-            if path != self._journal.path:
-                self._adopt_one(path)
+        for path in self._others():
+            self._adopt_one(path)
         for path in self.folder.glob(".*.new"):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
@@ -216,11 +228,10 @@ class Store:
 
     def look(self) -> None:
         """Read the rows that others have written since the last look."""
-        for path in self._journals.glob("*.jsonl"):
-            if path != self._journal.path:
-                for line in self._new_lines(path):
-                    row = json.loads(line)
-                    self._note(row["key"], row["sweep"], row["vary"], _stored(row))
+        for path in self._others():
+            for line in self._new_lines(path):
+                row = json.loads(line)
+                self._note(row["key"], row["sweep"], row["vary"], _stored(row))
         for path in sorted(self._parts.glob("*.parquet")):
             if path.name not in self._read:
                 with suppress(FileNotFoundError):  # made one with others, which are there now
@@ -230,14 +241,12 @@ class Store:
     def _new_lines(self, path: Path) -> list[bytes]:
         start = self._tails.get(path.name, 0)
         try:
-            data = _all_bytes(path)
-        except FileNotFoundError:
+            data = _all_bytes(path, start)
+        except FileNotFoundError:  # it has become a part
             return []
-        if len(data) < start:  # what was there has become a part
-            start = 0
-        lines = whole_lines(data[start:])
-        self._tails[path.name] = start + sum(map(len, lines)) + len(lines)
-        return lines
+        end = data.rfind(b"\n") + 1
+        self._tails[path.name] = start + end
+        return whole_lines(data[:end])
 
     def _note_part(self, path: Path) -> None:
         table = _read(path, ["key", "sweep", "vary", "failure", "equal"])
@@ -361,7 +370,8 @@ def table_of(lines: Sequence[bytes]) -> pa.Table:
     """Return the rows of JSON lines as a table; a column in which nothing is given is left out."""
     pa, reader = needed("pyarrow", "a store of results"), needed("pyarrow.json", "a store")
     data = b"\n".join(lines)
-    texts = {name for name, value in json.loads(lines[0]).items() if isinstance(value, str)}
+    first = json.loads(lines[0])
+    texts = {name for name, value in first.items() if isinstance(value, str)}
     types = [(name, pa.string()) for name in (*TEXTS, *sorted(texts - {*TEXTS}))]
     table = reader.read_json(
         io.BytesIO(data),
@@ -371,10 +381,11 @@ def table_of(lines: Sequence[bytes]) -> pa.Table:
             unexpected_field_behavior="infer",
         ),
     )
-    empty = [f.name for f in table.schema if pa.types.is_null(f.type)]
+    names = [f.name for f in table.schema if not pa.types.is_null(f.type)]
     if "summary" not in texts:
-        empty.append("summary")
-    return table.drop_columns(empty)
+        names.remove("summary")
+    place = {name: number for number, name in enumerate(first)}
+    return table.select(sorted(names, key=lambda name: place.get(name, len(place))))
 
 
 def write_part(table: pa.Table, path: Path, beside: Path) -> None:
@@ -411,8 +422,9 @@ def _read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise SystolicError(f"{path}: is no part of a store ({error})") from None
 
 
-def _all_bytes(path: Path) -> bytes:
+def _all_bytes(path: Path, start: int = 0) -> bytes:
     with path.open("rb") as file:
+        file.seek(start)
         return file.read()
 
 
