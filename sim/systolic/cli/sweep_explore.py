@@ -56,7 +56,7 @@ def explore_and_report(file: SweepFile, out: Path, arguments: SweepArguments) ->
         store.require_one_result()
     if arguments.as_json:
         sys.stdout.write(json.dumps(counts.as_json()) + "\n")
-    _report(file, out, counts, arguments)
+    _report(exploration, out, arguments)
     _conclude(counts, out)
 
 
@@ -138,12 +138,13 @@ def _stored_keys(out: Path) -> frozenset[str]:
 # -- what was found -------------------------------------------------------------------------------
 
 
-def _report(file: SweepFile, out: Path, counts: Counts, arguments: SweepArguments) -> None:
+def _report(exploration: Exploration, out: Path, arguments: SweepArguments) -> None:
     from systolic.cli.sweep_tables import print_found
 
     if arguments.as_json and not arguments.plots:
         return
-    found = _sweep_rows(file, out)
+    file, counts = exploration.file, exploration.counts
+    found = _sweep_rows(exploration, out)
     if not arguments.as_json:
         screen = console()
         print_found(found, screen)
@@ -157,14 +158,17 @@ def _report(file: SweepFile, out: Path, counts: Counts, arguments: SweepArgument
         _draw(file, out, found)
 
 
-def _sweep_rows(file: SweepFile, out: Path) -> list[Any]:
-    """Return the rows of each sweep of a file that are in the store, each once."""
+def _sweep_rows(exploration: Exploration, out: Path) -> list[Any]:
+    """Return the rows of each sweep that an exploration found or made, each once."""
     from systolic.report.sweeps.found import SweepRows
 
-    names = {space.table.name for space in file.spaces}
+    spaces = exploration.file.spaces
+    names = {space.table.name for space in spaces}
     rows: dict[tuple[str, str], PointRow] = {}
     for row in rows_of(out / RESULTS, keep={"sweep": names}):
         place = (row["sweep"], row["vary"])
+        if hash((row["key"], *place)) not in exploration.rows:
+            continue  # of a file that said something else
         before = rows.get(place)
         if before is None or before.get("error") is not None:
             rows[place] = {**row, "vary": json.loads(row["vary"])}
@@ -177,7 +181,7 @@ def _sweep_rows(file: SweepFile, out: Path) -> list[Any]:
             objectives=space.table.objectives,
             large=MORE_IS_BETTER,
         )
-        for space in file.spaces
+        for space in spaces
     ]
 
 

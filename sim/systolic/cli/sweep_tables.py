@@ -39,7 +39,7 @@ def print_sweeps(config: RunConfig, points: Sequence[PointRow], console: Console
     console.print()
 
 
-MOST_ROWS = 20
+MOST_ROWS = 10
 
 
 def print_found(sweeps: Sequence[SweepRows], console: Console) -> None:

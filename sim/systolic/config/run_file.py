@@ -110,7 +110,7 @@ class SweepTable(Spec):
         description='"grid": every combination, the last key fastest; "list": value by value, or '
         'the tables in points; "random": some combinations; "optuna": a search for the best',
     )
-    points: Annotated[int, Field(ge=1)] | list[dict[str, Any]] | None = Field(
+    points: int | list[dict[str, Any]] | None = Field(
         default=None,
         description='how many runs (random, optuna); of method "list" a table of keys and values '
         "for each run",
@@ -147,6 +147,15 @@ class SweepTable(Spec):
         keys = dict.fromkeys(key for each in listed for key in each)
         vary = {key: [each[key] for each in listed if key in each] for key in keys}
         return {**table, "vary": vary} if vary else table
+
+    @field_validator("points", mode="before")
+    @classmethod
+    def _number_or_tables(cls, points: Any) -> Any:
+        if type(points) is int and points >= 1:
+            return points
+        if isinstance(points, list) and points and all(isinstance(p, dict) for p in points):
+            return points
+        raise ValueError("needs an integer >= 1, or a list of tables with keys and values")
 
     @field_validator("zip")
     @classmethod

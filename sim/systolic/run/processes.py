@@ -20,10 +20,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Generic, TypeVar
 
+import systolic
 from systolic.errors import SystolicError
 from systolic.run.batches import Batches, Entry
 
@@ -226,7 +229,24 @@ def _context() -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
+    with _this_package_first(), _interrupts_held_back():
+        forkserver.ensure_running()
     return context
+
+
+@contextmanager
+def _this_package_first() -> Iterator[None]:
+    """Let a process that is started import the package that runs here, and no other of the name."""
+    before = os.environ.get("PYTHONPATH")
+    root = str(Path(systolic.__file__).resolve().parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, before] if before else [root])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def _end(others: Sequence[BaseProcess]) -> None:

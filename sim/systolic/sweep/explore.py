@@ -65,12 +65,13 @@ class Budget:
 
 @dataclass(slots=True)
 class Exploration:
-    """One exploration of a file into a store."""
+    """One exploration of a file into a store. rows: hashes of the rows that are its points'."""
 
     file: SweepFile
     store: Store
     budget: Budget
     counts: Counts
+    rows: set[int] = field(default_factory=set)
     _waiting: dict[str, list[tuple[Label, Search | None, SweepPoint]]] = field(default_factory=dict)
     _taken: int = 0
     _until: float = float("inf")
@@ -140,6 +141,7 @@ class Exploration:
                 continue
             point = search.space.point_with(varied)
             if self._resolved(point, search.space)[0] == row["key"] and search.know(varied, row):
+                self.rows.add(hash((row["key"], row["sweep"], row["vary"])))
                 self._count_stored(row["key"], point, self.store.seen.keys[row["key"]])
 
     def _to_run(
@@ -189,6 +191,7 @@ class Exploration:
         self._count_bad(label.key, point, Stored(answer.failure, answer.is_wrong))
 
     def _write(self, label: Label, answer: Answer) -> None:
+        self.rows.add(hash(label.row))
         if hash(label.row) in self.store.seen.rows and not self.budget.retry:
             return  # another writer was at it too, and was faster
         stored = Stored(answer.failure, answer.is_wrong)
@@ -200,6 +203,7 @@ class Exploration:
         self._count_stored(label.key, point, stored)
         if search is not None:
             search.tell(point, _best(self.store.rows([label.key])))
+        self.rows.add(hash(label.row))
         if hash(label.row) not in self.store.seen.rows:
             self._later.append((label, point))
 

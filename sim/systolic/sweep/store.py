@@ -231,7 +231,7 @@ class Store:
         for path in self._others():
             for line in self._new_lines(path):
                 row = json.loads(line)
-                self._note(row["key"], row["sweep"], row["vary"], _stored(row))
+                self.seen.add((row["key"], row["sweep"], row["vary"]), _stored(row))
         for path in sorted(self._parts.glob("*.parquet")):
             if path.name not in self._read:
                 with suppress(FileNotFoundError):  # made one with others, which are there now
@@ -249,17 +249,11 @@ class Store:
         return whole_lines(data[:end])
 
     def _note_part(self, path: Path) -> None:
-        table = _read(path, ["key", "sweep", "vary", "failure", "equal"])
-        columns = (table.column(name).to_pylist() for name in table.column_names)
+        names = ["key", "sweep", "vary", "failure", "equal"]
+        table = _read(path, names)
+        columns = (table.column(name).to_pylist() for name in names)
         for key, sweep, vary, failure, equal in zip(*columns, strict=True):
-            self._note(key, sweep, vary, Stored(failure or "", equal is False))
-
-    def _note(self, key: str, sweep: str, vary: str, stored: Stored) -> None:
-        row = (key, sweep, vary)
-        if hash(row) not in self.seen.rows or key not in self.seen.keys:
-            self.seen.add(row, stored)
-        else:
-            self.seen.twice.add(key)
+            self.seen.add((key, sweep, vary), Stored(failure or "", equal is False))
 
     def require_one_result(self) -> None:
         """Raise ResultError if two rows of one key differ in results."""
