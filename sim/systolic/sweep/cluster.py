@@ -13,6 +13,7 @@ import pickle
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,12 +77,13 @@ class ClusterScheduler:
                 version.
 
         """
-        client = _connected(self.address)
-        try:
-            _require_same_versions(client, self.address)
-            yield from _Run(client, self.address, self.manner, tasks).answers()
-        finally:
-            _close(client)
+        with _silence():
+            client = _connected(self.address)
+            try:
+                _require_same_versions(client, self.address)
+                yield from _Run(client, self.address, self.manner, tasks).answers()
+            finally:
+                _close(client)
 
 
 @dataclass(eq=False)
@@ -158,9 +160,7 @@ class _Run:
         self._handed[future.key] = _Batch(self._place, entries, worker, future)
         finished.add(future)
 
-    def _taken(
-        self, batches: Batches[Task], finished: Any
-    ) -> Iterator[tuple[Task, Answer]]:
+    def _taken(self, batches: Batches[Task], finished: Any) -> Iterator[tuple[Task, Answer]]:
         """Yield what has been done since, after a short wait for it."""
         until = time.monotonic() + TICK_SECONDS
         while not finished.has_ready() and time.monotonic() < until:
@@ -175,9 +175,7 @@ class _Run:
                 self._handed[future.key] = batch
                 finished.add(future)
 
-    def _answers_of(
-        self, batch: _Batch, batches: Batches[Task]
-    ) -> Iterator[tuple[Task, Answer]]:
+    def _answers_of(self, batch: _Batch, batches: Batches[Task]) -> Iterator[tuple[Task, Answer]]:
         if batch.future.status == "cancelled":
             batches.not_begun(batch.entries)
             return
@@ -212,6 +210,16 @@ class _Run:
             raise _gone(self.address) from None
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep Dask from logging: what is wrong is said once, by an error."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
 def _gone(address: str) -> SystolicError:
     return SystolicError(
         f"{address}: the scheduler has gone; what is stored is kept, and the next start goes on"
@@ -221,8 +229,6 @@ def _gone(address: str) -> SystolicError:
 def _connected(address: str) -> Any:
     """Return a client of a scheduler; SystolicError if there is none at the address."""
     distributed = needed("distributed", "a cluster")
-    for name in ("distributed", "tornado", "asyncio", "bokeh"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
