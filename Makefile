@@ -34,6 +34,7 @@ check: $(VENV)/user
 
 pins: $(VENV)/user
 	$(BIN)/systolic check --update --pins configs/pinned_cycles.toml
+	$(BIN)/python tests/sweep/timing_counts.py
 
 wheel: $(VENV)/dev
 	.ci/wheel $(BIN)/python

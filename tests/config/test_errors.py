@@ -299,8 +299,8 @@ RUN_FAULTS = [
     ("[compile]", '[[sweep]]\nname = "a"\nvary = {"a" = []}',
      "[sweep #1.vary] a: needs a list of 1 or more values, found []"),
     ("[compile]", '[[sweep]]\nname = "a"\nvari = {"a" = [1]}',
-     '[sweep #1] unknown key "vari" (known: description, method, name, objectives, "
-     "points, program, seed, vary, zip); perhaps "vary" was '
+     '[sweep #1] unknown key "vari" (known: description, method, name, objectives, '
+     'points, program, seed, vary, zip); perhaps "vary" was '
      "meant (also missing: [sweep #1] vary)"),
 ]  # fmt: skip
 

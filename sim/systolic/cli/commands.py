@@ -15,12 +15,12 @@ from systolic.errors import SystolicError, perhaps, shortened
 # The module of each command in `systolic.cli`, and its function there, in the order of the help.
 COMMANDS = {
     "run": ("run", "run_command"),
-    "sweep": ("sweep", "sweep_command"),
     "trace": ("trace", "trace_command"),
     "explain": ("explain", "explain_command"),
     "diff": ("diff", "diff_command"),
     "export": ("export", "export_command"),
     "plot": ("plot", "draw_command"),
+    "sweep": ("sweep", "sweep_command"),
     "check": ("check", "check_command"),
     "chip": ("chip", "chip_command"),
     "validate": ("validate", "validate_command"),

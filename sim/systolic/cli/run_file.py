@@ -216,10 +216,9 @@ class ProgressBar:
             if time.monotonic() - self._started < PATIENCE_SECONDS or not sys.stderr.isatty():
                 return
             self._bar = _start_bar(self._name)
-        description = f"{self._name}: {note}" if note else self._name
-        self._bar.update(
-            self._bar.task_ids[0], completed=done, total=total, description=description
-        )
+        if note:
+            self._bar.update(self._bar.task_ids[0], description=f"{self._name}: {note}")
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
 
 def _start_bar(name: str) -> Bar:

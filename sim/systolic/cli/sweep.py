@@ -6,7 +6,6 @@ such a file (`systolic.cli.run_sweep`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,22 +13,6 @@ import typer
 
 from systolic.cli.options import ChipName, Overrides, WorkOptions, values_wanted
 from systolic.errors import SystolicError
-
-
-@dataclass(frozen=True, slots=True)
-class SweepArguments:
-    """What the command line says of an exploration; None: the option was not given."""
-
-    jobs: int | None
-    values: bool
-    plots: bool
-    as_json: bool
-    dry_run: bool
-    retry: bool
-    summaries: bool
-    scheduler: str | None
-    minutes: float | None
-    points: int | None
 
 
 def sweep_command(
@@ -84,18 +67,7 @@ def sweep_command(
     ] = None,
 ) -> None:
     """Explore the sweeps of a file: run what is not stored yet, and store every row."""
-    arguments = SweepArguments(
-        jobs=jobs,
-        values=values_wanted(values),
-        plots=not no_plots,
-        as_json=as_json,
-        dry_run=dry_run,
-        retry=retry,
-        summaries=summaries,
-        scheduler=scheduler,
-        minutes=minutes,
-        points=points,
-    )
+    exact = values_wanted(values)
     if query is not None or export is not None:
         from systolic.cli.sweep_query import ask, copy
 
@@ -110,11 +82,23 @@ def sweep_command(
     if scheduler is not None and jobs is not None:
         raise SystolicError("--jobs: is for this computer; a cluster's workers say how many run")
     from systolic.cli.options import run_file_overrides
-    from systolic.cli.sweep_explore import explore_and_report
+    from systolic.cli.sweep_explore import SweepArguments, explore_and_report
     from systolic.sweep.space import load_sweep
 
+    arguments = SweepArguments(
+        jobs=jobs,
+        values=exact,
+        plots=not no_plots,
+        as_json=as_json,
+        dry_run=dry_run,
+        retry=retry,
+        summaries=summaries,
+        scheduler=scheduler,
+        minutes=minutes,
+        points=points,
+    )
     given = run_file_overrides(file, WorkOptions(chip=chip, overrides=overrides))
-    loaded = load_sweep(file, given, values=arguments.values)
+    loaded = load_sweep(file, given, values=exact)
     explore_and_report(loaded, out or Path("out") / loaded.name, arguments)
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from rich.text import Text
 
 from systolic.cli.run_file import ProgressBar, console, say_where
 from systolic.cli.screen import LONGEST_ERROR
-from systolic.cli.sweep import SweepArguments
 from systolic.errors import ResultError, SystolicError, shortened
 from systolic.report.summary.wording import number, plural
 from systolic.report.sweeps.pairs import PointRow
@@ -34,6 +33,22 @@ PICTURES = {
 }
 LINE_SECONDS = 60.0
 """Between two lines of progress where there is no terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepArguments:
+    """What the command line says of an exploration; None: the option was not given."""
+
+    jobs: int | None
+    values: bool
+    plots: bool
+    as_json: bool
+    dry_run: bool
+    retry: bool
+    summaries: bool
+    scheduler: str | None
+    minutes: float | None
+    points: int | None
 
 
 def explore_and_report(file: SweepFile, out: Path, arguments: SweepArguments) -> None:

@@ -151,7 +151,7 @@ class SweepTable(Spec):
     @field_validator("points", mode="before")
     @classmethod
     def _number_or_tables(cls, points: Any) -> Any:
-        if type(points) is int and points >= 1:
+        if points is None or (type(points) is int and points >= 1):
             return points
         if isinstance(points, list) and points and all(isinstance(p, dict) for p in points):
             return points

@@ -162,9 +162,9 @@ class _Run:
 
     def _taken(self, batches: Batches[Task], finished: Any) -> Iterator[tuple[Task, Answer]]:
         """Yield what has been done since, after a short wait for it."""
-        until = time.monotonic() + TICK_SECONDS
-        while not finished.has_ready() and time.monotonic() < until:
-            time.sleep(TICK_SECONDS / 10)
+        with finished.thread_condition:
+            if not finished.has_ready():
+                finished.thread_condition.wait(TICK_SECONDS)
         for future in finished.next_batch(block=False):
             batch = self._handed.pop(future.key, None)
             if batch is None:  # of a worker that has gone since

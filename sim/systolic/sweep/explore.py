@@ -48,6 +48,20 @@ class Counts:
     first_error: str = ""
     first_failed: str = ""
 
+    def add(self, key: str, point: SweepPoint, stored: Stored, *, is_new: bool) -> None:
+        """Count a point that has a row now."""
+        self.computed += is_new
+        self.stored += not is_new
+        self.wrong += stored.is_wrong
+        if stored.failure:
+            self.failed += 1
+            if not self.first_failed:
+                self.first_failed, self.first_error = key, point.name
+
+    def explain(self, error: str) -> None:
+        """Say what was wrong with the first point that failed."""
+        self.first_error += f": {error}"
+
     def as_json(self) -> dict[str, int]:
         """Return the four counts of `systolic sweep --json`."""
         found = asdict(self)
@@ -98,7 +112,7 @@ class Exploration:
             answers.close()
         self._copy_later()
         if self.counts.failed:
-            self._name_first_error()
+            self.counts.explain(_best(self.store.rows([self.counts.first_failed]))["error"])
         return self.counts
 
     def is_over(self) -> bool:
@@ -142,7 +156,8 @@ class Exploration:
             point = search.space.point_with(varied)
             if self._resolved(point, search.space)[0] == row["key"] and search.know(varied, row):
                 self.rows.add(hash((row["key"], row["sweep"], row["vary"])))
-                self._count_stored(row["key"], point, self.store.seen.keys[row["key"]])
+                known = self.store.seen.keys[row["key"]]
+                self.counts.add(row["key"], point, known, is_new=False)
 
     def _to_run(
         self, point: SweepPoint, space: SweepSpace, search: Search | None
@@ -181,14 +196,15 @@ class Exploration:
                 self._keep(label, point, answer)
             else:
                 self._write(label, answer)
-                self._count_stored(label.key, point, Stored(answer.failure, answer.is_wrong))
+                stored = Stored(answer.failure, answer.is_wrong)
+                self.counts.add(label.key, point, stored, is_new=False)
             if search is not None:
                 search.tell(point, json.loads(label.line(answer.results)))
 
     def _keep(self, label: Label, point: SweepPoint, answer: Answer) -> None:
         self._write(label, answer)
-        self.counts.computed += 1
-        self._count_bad(label.key, point, Stored(answer.failure, answer.is_wrong))
+        stored = Stored(answer.failure, answer.is_wrong)
+        self.counts.add(label.key, point, stored, is_new=True)
 
     def _write(self, label: Label, answer: Answer) -> None:
         self.rows.add(hash(label.row))
@@ -200,27 +216,12 @@ class Exploration:
     def _use_stored(
         self, label: Label, point: SweepPoint, stored: Stored, search: Search | None
     ) -> None:
-        self._count_stored(label.key, point, stored)
+        self.counts.add(label.key, point, stored, is_new=False)
         if search is not None:
             search.tell(point, _best(self.store.rows([label.key])))
         self.rows.add(hash(label.row))
         if hash(label.row) not in self.store.seen.rows:
             self._later.append((label, point))
-
-    def _count_stored(self, key: str, point: SweepPoint, stored: Stored) -> None:
-        self.counts.stored += 1
-        self._count_bad(key, point, stored)
-
-    def _count_bad(self, key: str, point: SweepPoint, stored: Stored) -> None:
-        self.counts.wrong += stored.is_wrong
-        if stored.failure:
-            self.counts.failed += 1
-            if not self.counts.first_failed:
-                self.counts.first_failed, self.counts.first_error = key, point.name
-
-    def _name_first_error(self) -> None:
-        row = _best(self.store.rows([self.counts.first_failed]))
-        self.counts.first_error += f": {row['error']}"
 
     def _copy_later(self) -> None:
         """Give points that bear other labels than the stored ones rows of their own."""

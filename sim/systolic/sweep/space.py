@@ -44,7 +44,7 @@ TIMES = re.compile(r"chip\.(clock\.[^.]+|.*(_cycles|_per_cycle|_mhz)|.*\.cycles_
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramFile:
+class ProgramSweep:
     """A sweep over the chip of a program: what the file says, and the program it names."""
 
     name: str
@@ -111,7 +111,7 @@ class SweepFile:
 
     def resolved(self, point: SweepPoint, space: SweepSpace) -> Task:
         """Return what is to be run at a point; ConfigError if its values make no sense."""
-        if isinstance(self.file, ProgramFile):
+        if isinstance(self.file, ProgramSweep):
             return self._program_task(self.file, point)
         config = self._loader.load(point.overrides)
         if space.table.program == "each":
@@ -154,7 +154,7 @@ class SweepFile:
     def _chips(self) -> dict[str, Chip]:
         return {}
 
-    def _program_task(self, file: ProgramFile, point: SweepPoint) -> Task:
+    def _program_task(self, file: ProgramSweep, point: SweepPoint) -> Task:
         named = [o for o in point.overrides if o.path == ("chip",)]
         given = [o for o in point.overrides if o.path not in (("sweep",), ("chip",))]
         text = repr([(o.path, o.value) for o in (*named[-1:], *given)])
@@ -182,7 +182,9 @@ def load_sweep(path: Path, overrides: Sequence[Override], *, values: bool) -> Sw
     return SweepFile(file, values and not is_program)
 
 
-def _program_file(path: Path, tables: dict[str, Any], overrides: Sequence[Override]) -> ProgramFile:
+def _program_file(
+    path: Path, tables: dict[str, Any], overrides: Sequence[Override]
+) -> ProgramSweep:
     program = base_path(path, tables)
     module, digest = read_program(program)
     allowed = ("name", "description", "base", "sweep", "chip", "engine")
@@ -198,7 +200,7 @@ def _program_file(path: Path, tables: dict[str, Any], overrides: Sequence[Overri
     if engine not in ENGINE_KINDS:
         raise ConfigError(f"{path}: engine: needs one of {listed(ENGINE_KINDS)}, found {engine!r}")
     own = [o for o in base_overrides(path, tables) if o.path[0] == "chip"]
-    return ProgramFile(
+    return ProgramSweep(
         name=str(tables.get("name", path.stem)),
         description=str(tables.get("description", "")),
         sweep=tuple(sweep),
