@@ -14,6 +14,7 @@ from rich.text import Text
 
 from systolic.cli.run_file import ProgressBar, console, say_where
 from systolic.cli.screen import LONGEST_ERROR
+from systolic.config.sweep import SweepSpace
 from systolic.errors import ResultError, SystolicError, shortened
 from systolic.report.summary.wording import number, plural
 from systolic.report.sweeps.pairs import PointRow
@@ -191,13 +192,24 @@ def _sweep_rows(exploration: Exploration, out: Path) -> list[Any]:
         SweepRows(
             name=space.table.name,
             description=space.table.description,
-            rows=[row for (sweep, _), row in sorted(rows.items()) if sweep == space.table.name],
+            rows=_in_order([r for r in rows.values() if r["sweep"] == space.table.name], space),
             zips=space.table.zip,
             objectives=space.table.objectives,
             large=MORE_IS_BETTER,
         )
         for space in spaces
     ]
+
+
+def _in_order(rows: list[PointRow], space: SweepSpace) -> list[PointRow]:
+    """Return rows in the order in which the sweep's table has their values."""
+    place = {
+        key: {repr(value): number for number, value in enumerate(values)}
+        for key, values in space.table.vary.items()
+    }
+    return sorted(
+        rows, key=lambda row: [place[key].get(repr(v), 0) for key, v in row["vary"].items()]
+    )
 
 
 def _draw(file: SweepFile, out: Path, found: Sequence[Any]) -> None:

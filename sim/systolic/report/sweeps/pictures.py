@@ -27,12 +27,12 @@ from systolic.report.sweeps.pairs import PointRow
 from systolic.report.sweeps.sensitivity import sensitivity_marks
 
 COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 3, 4.1, 2.6
-LEFT, GAP, TITLE_HEIGHT, CAPTION_HEIGHT, FOOT_HEIGHT = 0.95, 1.75, 0.95, 0.6, 1.05
+LEFT, GAP, TITLE_HEIGHT, CAPTION_HEIGHT, FOOT_HEIGHT = 1.35, 1.75, 0.95, 0.6, 1.05
 COLOURS = (style.HUE["stream"], style.HUE["load"], style.HUE["drain"], style.STALLED, style.MUTED)
 SHADES = LinearSegmentedColormap.from_list(
     "shades", [style.TINT["load"], style.HUE["load"], style.TEXT["load"]]
 )
-TITLE_LETTERS_PER_INCH, NAME_LETTERS, NAME_APART, TICK_LETTERS = 7.0, 24, 0.07, 14
+TITLE_LETTERS_PER_INCH, NAME_LETTERS, NAME_APART, TICK_LETTERS = 7.0, 24, 0.07, 19
 MOST_WRITTEN, MOST_TICKS, LINE_COLOURS = 64, 16, 24
 LOG_FROM = 10
 """Results that differ by more than this factor are drawn on a logarithmic axis."""
@@ -334,8 +334,8 @@ def _short(value: float, _: object = None) -> str:
     """Return a number in a few letters: 1.2M, 34k, 0.56."""
     for scale, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= scale:
-            return f"{value / scale:.3g}{unit}"
-    return f"{value:.3g}"
+            return f"{value / scale:.4g}{unit}"
+    return f"{value:.4g}"
 
 
 def _wrap(text: str, width: int = 62) -> str:
