@@ -165,8 +165,8 @@ def test_nothing_is_printed(name: str) -> None:
 
 def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
     late = (
-        "cli.main", "cli.run_file", "cli.run_sweep", "cli.sweep_explore", "cli.trace", "run.execute", "run.pins",
-        "machine.simulate",
+        "cli.main", "cli.run_file", "cli.run_sweep", "cli.sweep_explore", "cli.trace",
+        "run.execute", "run.pins", "machine.simulate",
     )  # fmt: skip
     for name in late:
         loaded, fresh = set(), {name}

@@ -20,7 +20,7 @@ SAMPLE_POINTS, SAMPLE_SECONDS = 8, 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class SweepEstimate:
     """points: of all sweeps. stored: of these. seconds_per_point, bytes_per_process: of a sample.
 
     sampled: how many points the sample has; with none of them the other two are None. seconds: of
@@ -35,7 +35,7 @@ class Estimate:
     seconds: float | None = None
 
 
-def estimate(file: SweepFile, stored: frozenset[str], manner: Manner, jobs: int) -> Estimate:
+def estimate(file: SweepFile, stored: frozenset[str], manner: Manner, jobs: int) -> SweepEstimate:
     """Return what exploring a file would take; stored: keys that need not be run.
 
     Of a search, whose points are not known, the sample is of its grid.
@@ -43,13 +43,13 @@ def estimate(file: SweepFile, stored: frozenset[str], manner: Manner, jobs: int)
     known = _known(file, stored)
     left = file.points - known
     if not left:
-        return Estimate(file.points, known, 0, seconds=0.0)
+        return SweepEstimate(file.points, known, 0, seconds=0.0)
     found = list(_measured(file, stored, manner))
     if not found:
-        return Estimate(file.points, known, 0)
+        return SweepEstimate(file.points, known, 0)
     mean = sum(seconds for seconds, _ in found) / len(found)
     most = max(size for _, size in found)
-    return Estimate(file.points, known, len(found), mean, most, left * mean / min(jobs, left))
+    return SweepEstimate(file.points, known, len(found), mean, most, left * mean / min(jobs, left))
 
 
 def _known(file: SweepFile, stored: frozenset[str]) -> int:

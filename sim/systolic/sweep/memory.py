@@ -49,8 +49,11 @@ def finished_rows(
                 yield None
                 continue
             item, result = pair
-            is_ended = isinstance(result, Ended)
-            row = {**item.row, "error": ended_text(result)} if is_ended else result
+            row: PointRow
+            if isinstance(result, Ended):
+                row = {**item.row, "error": ended_text(result)}
+            else:
+                row = result
             if item.number in searches:
                 search, point = searches.pop(item.number)
                 search.tell(point, row if "error" in row else flat(row))
