@@ -24,7 +24,7 @@ MOST_ERRORS = 10
 
 
 def print_sweeps(config: RunConfig, points: Sequence[PointRow], console: Console) -> None:
-    """Print a table for each sweep of a run file; `points` are rows of `systolic.run.sweep`."""
+    """Print a table for each sweep of a run file; `points` are rows of `systolic.sweep.memory`."""
     for sweep in config.sweep:
         rows = [point for point in points if point["sweep"] == sweep.name]
         console.print()

@@ -49,11 +49,7 @@ def finished_rows(
                 yield None
                 continue
             item, result = pair
-            row: PointRow
-            if isinstance(result, Ended):
-                row = {**item.row, "error": ended_text(result)}
-            else:
-                row = result
+            row = _row(item, result)
             if item.number in searches:
                 search, point = searches.pop(item.number)
                 search.tell(point, row if "error" in row else flat(row))
@@ -64,6 +60,12 @@ def rows_in_order(file: SweepFile, *, jobs: int = 1) -> list[PointRow]:
     """Return the rows of all points in the order of the points."""
     found = dict(pair for pair in finished_rows(file, jobs=jobs) if pair)
     return [found[number] for number in sorted(found)]
+
+
+def _row(item: _Item, result: PointRow | Ended) -> PointRow:
+    if isinstance(result, Ended):
+        return {**item.row, "error": ended_text(result)}
+    return result
 
 
 def _items(file: SweepFile, searches: dict[int, tuple[Search, SweepPoint]]) -> Iterator[_Item]:
