@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from systolic.config import load_run
 from systolic.sweep.store import RESULTS, rows_of, table_of
 
 ROOT = Path(__file__).resolve().parents[2]
+SIM = Path(systolic.__file__).resolve().parents[1]
+RUN = "import sys; os.execv(sys.argv[1], sys.argv[1:])"
 
 
 @pytest.fixture(autouse=True)
@@ -266,3 +270,21 @@ def test_a_scheduler_and_jobs() -> None:
     path = sweep_file(Path(), LATENCIES)
     line = refused("sweep", path, "--scheduler", "tcp://localhost:1", "--jobs", 2)
     assert line.startswith("--jobs: is for this computer")
+
+
+def test_a_full_disk_ends_it_with_one_line_and_nothing_is_lost() -> None:
+    """A limit to the size of files stands for the disk: writes beyond it fail."""
+    path = sweep_file(Path(), LATENCIES)
+    command = [sys.executable, "-m", "systolic", "sweep", path, "--out", "o", "--no-plots"]
+    limited = f"import resource, os; resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500)); {RUN}"
+    done = subprocess.run(
+        [sys.executable, "-c", limited, *command, "--values", "none"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SIM)}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("systolic: error: o/results/")
+    assert done.stderr.endswith("cannot be written (File too large)\n")
+    assert done.stderr.count("\n") == 1
+    kept = len({row["key"] for row in rows_of(Path("o", RESULTS))})
+    assert kept >= 1
+    assert counts(path) == {"points": 6, "stored": kept, "computed": 6 - kept, "failed": 0}

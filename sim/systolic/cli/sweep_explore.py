@@ -65,10 +65,10 @@ def explore_and_report(file: SweepFile, out: Path, arguments: SweepArguments) ->
     if arguments.dry_run:
         _report_estimate(file, out, arguments, manner)
         return
-    with Store(out) as store:
+    with Store(out) as store, SweepProgress(file.name) as progress:
         budget = Budget(arguments.minutes, arguments.points, arguments.retry)
         exploration = Exploration(file, store, budget, Counts(file.points))
-        counts = exploration.run(_scheduler(arguments, manner), SweepProgress(file.name))
+        counts = exploration.run(_scheduler(arguments, manner), progress)
         store.require_one_result()
     if arguments.as_json:
         sys.stdout.write(json.dumps(counts.as_json()) + "\n")
@@ -93,12 +93,16 @@ class SweepProgress:
         self._began = time.monotonic()
         self._line_due = self._began + LINE_SECONDS
 
+    def __enter__(self) -> SweepProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
+
     def __call__(self, counts: Counts) -> None:
         """Show the counts."""
         done = counts.stored + counts.computed
-        if done == counts.points:
-            self._bar.__exit__()
-        elif sys.stderr.isatty():
+        if sys.stderr.isatty():
             self._bar(done, counts.points, self.text(counts))
         elif time.monotonic() >= self._line_due:
             self._line_due = time.monotonic() + LINE_SECONDS
