@@ -40,6 +40,7 @@ check: $(VENV)/user
 
 pins: $(VENV)/user
 	$(BIN)/systolic check --update --pins configs/pinned_cycles.toml
+	$(BIN)/python tests/sweep/timing_counts.py
 
 results: $(VENV)/user
 	for script in transpose_map transpose_formats view_pictures; do $(BIN)/python docs/pictures/$$script.py || exit 1; done

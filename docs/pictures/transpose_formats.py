@@ -18,11 +18,12 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from systolic.config import RunConfig, expand, load_run
+from systolic.config import RunConfig, load_run
 from systolic.layout import Shape
 from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
-from systolic.run.sweep import sweep_rows
+from systolic.sweep.memory import rows_in_order
+from systolic.sweep.space import SweepFile
 
 HERE = Path(__file__).parent
 RUN = HERE.parents[1] / "configs" / "runs" / "transpose_formats.toml"
@@ -47,8 +48,8 @@ def measure(config: RunConfig) -> list[Cell]:
     found = []
     for sweep in config.sweep:
         if sweep.name.startswith("source"):
-            points = list(expand(_with_only(config, sweep.name)))
-            for row in sweep_rows(points, jobs=1, values=False):
+            file = SweepFile(_with_only(config, sweep.name), values=False)
+            for row in rows_in_order(file):
                 vary = row["vary"]
                 shape = Shape.parse(vary["workload.shape"])
                 tiles = "".join(f"({tile})".replace("((", "(").replace("))", ")")

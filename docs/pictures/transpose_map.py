@@ -23,11 +23,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
-from systolic.config import RunConfig, SweepTable, expand, load_run
+from systolic.config import RunConfig, SweepTable, load_run
 from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
 from systolic.report.summary.wording import ratio_text
-from systolic.run.sweep import sweep_rows
+from systolic.sweep.memory import rows_in_order
+from systolic.sweep.space import SweepFile
 
 HERE = Path(__file__).parent
 RUN = HERE.parents[1] / "configs" / "runs" / "transpose_vs_dram.toml"
@@ -79,7 +80,7 @@ def measure(config: RunConfig, home: str, sides: Sequence[int], jobs: int = 1) -
             "compile.via": ["pe", "dram"],
         },
     )
-    found = list(sweep_rows(list(expand(replace(config, sweep=(sweep,)))), jobs=jobs, values=False))
+    found = rows_in_order(SweepFile(replace(config, sweep=(sweep,)), values=False), jobs=jobs)
     ways = zip(found[::2], found[1::2], strict=True)
     return [
         Cell(home, rows, columns, _cycles(array), _cycles(dma))

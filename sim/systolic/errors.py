@@ -27,6 +27,10 @@ class ConfigError(SystolicError):
     """A chip or run file that cannot be used: names file, table and key."""
 
 
+class UnknownKeyError(ConfigError):
+    """A key that there is not: the same for every value it could have."""
+
+
 class WorkloadError(SystolicError):
     """An operation, tensor or data file that makes no sense on its own."""
 

@@ -48,7 +48,8 @@ def test_a_small_run_loads_only_what_it_needs(tmp_path: Path) -> None:
     not_needed = {
         "matplotlib", "numba", "rich.progress", "pandas", "numpy.random",
         "systolic.machine.register", "systolic.report.wavefront", "systolic.report.sweeps",
-        "systolic.run.sweep", "systolic.run.pins", "systolic.run.snapshot", "systolic.run.export",
+        "systolic.sweep", "systolic.run.processes",
+        "systolic.run.pins", "systolic.run.snapshot", "systolic.run.export",
         "systolic.run.again", "systolic.cli.run_program", "systolic.cli.run_sweep",
         "systolic.cli.layout", "systolic.isa.formats.binary", "systolic.isa.formats.write_text",
         "systolic.layout.broadcasting",

@@ -184,7 +184,7 @@ def test_what_another_run_left_there_is_gone() -> None:
 def test_a_folder_that_cannot_be_written_is_found_first(monkeypatch: pytest.MonkeyPatch) -> None:
     write(SIZES)
     Path("o").write_bytes(b"")
-    monkeypatch.setattr("systolic.run.sweep.run", lambda *_, **__: pytest.fail("computed first"))
+    monkeypatch.setattr("systolic.sweep.rows.run", lambda *_, **__: pytest.fail("computed first"))
     assert "nothing can be written there" in refused("run", "s.toml", "--out", "o")
 
 

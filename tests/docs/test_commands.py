@@ -42,6 +42,8 @@ from systolic.pytest_plugin import UPDATE
 DIGITS = "configs/runs/transpose_digits.toml"
 FIG_3, FIG_4 = "configs/runs/transpose_fig3.toml", "configs/runs/transpose_fig4.toml"
 LAYER = "configs/programs/layer.txt"
+SEARCH = "systolic sweep configs/sweeps/neuroncore_search.toml"
+QUERY = """'select "chip.dma.queues", min(cycles) from results group by 1'"""
 
 # What is run for a command with placeholders: all of its forms.
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -91,6 +93,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic run PROGRAM [--chip CHIP] --input NAME=FILE.npy ... [--out FOLDER]": (
         f"systolic run {LAYER} --input x=x.npy --input w=w.npy --input b=b.npy",
         f"systolic run {LAYER} --chip ideal_4x4 --input folder --out results",
+    ),
+    "systolic sweep FILE": (f"{SEARCH} --points 2 --no-plots",),
+    f"{SEARCH} --out out/search --values none": (
+        f"{SEARCH} --out out/search --values none --points 2",
+    ),
+    f"systolic sweep --out out/search --query {QUERY}": (
+        f"{SEARCH} --out out/search --values none --points 2 --no-plots",
+        f"systolic sweep --out out/search --query {QUERY}",
     ),
     "systolic trace PROGRAM ... --kind KIND": tuple(
         f"systolic trace {LAYER} --input folder --kind {kind}" for kind in ("load", "psum_write")

@@ -21,6 +21,7 @@ COMMANDS = {
     "diff": ("diff", "diff_command"),
     "export": ("export", "export_command"),
     "plot": ("plot", "draw_command"),
+    "sweep": ("sweep", "sweep_command"),
     "check": ("check", "check_command"),
     "examples": ("examples", "examples_command"),
     "chip": ("chip", "chip_command"),

@@ -353,9 +353,11 @@ def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
 
 def _program_result(plot: Plot, work: Path, options: WorkOptions) -> Result:
     from systolic.cli.run_program import picture_elements, prepare, run_job
+    from systolic.isa import Module
 
     job = prepare(work, options)
-    words = plot.records.of(picture_elements(job.module)).words
+    elements = picture_elements(job.module) if isinstance(job.module, Module) else 0
+    words = plot.records.of(elements).words
     return run_job(replace(job, values=bool(words)), words, grid=True)
 
 

@@ -227,10 +227,11 @@ class ProgressBar:
         if self._bar:
             self._bar.update(self._bar.task_ids[0], description=self._text(), total=None)
 
-    def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` instructions (or points) are done."""
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        """Show that `done` of `total` instructions (or points) are done, and a note beside it."""
         if self._bar:
-            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+            text = f"{self._name}: {note}" if note else None
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total, description=text)
 
     def _begin(self) -> None:
         with self._lock:

@@ -1,8 +1,9 @@
 """`systolic run` on a run file with sweeps: each point is a row on the screen and in the files.
 
-A point is added to sweep.csv as soon as it is done; summary.json is a whole file at every moment;
-pictures come last. Not here: what a point is (`systolic.config.sweep`), how it is run
-(`systolic.run.sweep`), the tables (`systolic.cli.sweep_tables`).
+A point is added to sweep.csv as soon as it is done, whichever comes first; once all are done, the
+rows are put in the order of the points. summary.json is a whole file at every moment; pictures come
+last. Not here: what a point is (`systolic.config.sweep`), how it is run (`systolic.sweep.memory`),
+the tables (`systolic.cli.sweep_tables`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from systolic.cli.run_file import Accept, ProgressBar, console, data_files, say_where, summary_text
 from systolic.cli.screen import LONGEST_ERROR
-from systolic.config import RunConfig, SweepTable, expand
+from systolic.config import RunConfig, SweepTable
 from systolic.config.sweep import values_text
 from systolic.errors import InterruptedRunError, SystolicError, shortened
 from systolic.report import views
@@ -26,14 +27,13 @@ from systolic.report.summary.wording import plural
 from systolic.report.sweeps.pairs import PointRow
 from systolic.run.folder import COMPARISON, SUMMARY, SWEEP, SWEEP_ROWS, RunFolder
 from systolic.run.provenance import provenance
-from systolic.run.sweep import sweep_rows
 from systolic.run.verdict import require_right
+from systolic.sweep.journal import LineFile
+from systolic.sweep.memory import finished_rows
+from systolic.sweep.rows import RESULTS, flat
+from systolic.sweep.space import SweepFile
 from systolic.writing import csv_row, replacing, write_text
 
-RESULTS = (
-    "cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "multiplying", "equal",
-    "error",
-)  # fmt: skip
 # Keys of a point's own summary that would be the same for every point.
 OF_THE_WHOLE_SWEEP = ("schema", "version", "config", "overrides", "files", "options")
 # summary.json is written anew during a sweep; this takes at most this share of the time.
@@ -68,17 +68,17 @@ def sweep_and_report(
         ResultError: a result is not what the reference says.
 
     """
+    file = SweepFile(config, options.values)
+    total = file.points  # what is wrong with the sweeps is said before a file is touched
     folder = RunFolder(out)
     folder.check(_file_names(options), data_files(config))
     note = ""
     if accept is None:
-        rows = _run_and_write(config, folder, options)
+        rows = _run_and_write(file, folder, options)
     else:
-        rows = _run(config, options)
-        note = accept(_summary(config, rows, len(rows), options))
-        with _files(config, folder, [], len(rows), options) as add:
-            for row in rows:
-                add(row)
+        rows = _run(file, options)
+        note = accept(_summary(config, rows, total, options))
+        _write_all(config, folder, rows, options)
     _show(config, rows, out, options, note)
     _conclude(rows, out)
 
@@ -87,35 +87,39 @@ def _file_names(options: SweepOptions) -> list[str]:
     return [SUMMARY, SWEEP_ROWS, *((COMPARISON, SWEEP) if options.plots else ())]
 
 
-def _run(config: RunConfig, options: SweepOptions) -> list[PointRow]:
-    points = list(expand(config))
-    rows: list[PointRow] = []
-    with ProgressBar(config.name) as progress:
-        for row in sweep_rows(points, jobs=options.jobs, values=options.values):
-            rows.append(row)
-            progress(len(rows), len(points))
-    return rows
+def _run(file: SweepFile, options: SweepOptions) -> list[PointRow]:
+    found: dict[int, PointRow] = {}
+    with ProgressBar(file.name) as progress:
+        for pair in finished_rows(file, jobs=options.jobs):
+            if pair is not None:
+                found[pair[0]] = pair[1]
+            progress(len(found), file.points)
+    return _ordered(found)
 
 
-def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) -> list[PointRow]:
+def _run_and_write(file: SweepFile, folder: RunFolder, options: SweepOptions) -> list[PointRow]:
     """Run every point, and write each to the files as soon as it is done."""
-    points = list(expand(config))
-    rows: list[PointRow] = []
+    found: dict[int, PointRow] = {}
     try:
         with (
-            _files(config, folder, rows, len(points), options) as add,
-            ProgressBar(config.name) as progress,
-            closing(sweep_rows(points, jobs=options.jobs, values=options.values)) as results,
+            _files(file.file, folder, found, file.points, options) as add,
+            ProgressBar(file.name) as progress,
+            closing(finished_rows(file, jobs=options.jobs)) as results,
         ):
-            for row in results:
-                add(row)
-                progress(len(rows), len(points))
+            for pair in results:
+                if pair is not None:
+                    add(*pair)
+                progress(len(found), file.points)
     except KeyboardInterrupt:
-        done = f"{len(rows)} of {plural(len(points), 'point')}"
+        done = f"{len(found)} of {plural(file.points, 'point')}"
         raise InterruptedRunError(
             f"interrupted: {done} done, in {folder.path / SWEEP_ROWS}"
         ) from None
-    return rows
+    return _ordered(found)
+
+
+def _ordered(rows: Mapping[int, PointRow]) -> list[PointRow]:
+    return [rows[number] for number in sorted(rows)]
 
 
 def _show(
@@ -153,41 +157,65 @@ def _conclude(rows: Sequence[PointRow], out: Path) -> None:
 
 @contextmanager
 def _files(
-    config: RunConfig, folder: RunFolder, rows: list[PointRow], total: int, options: SweepOptions
-) -> Iterator[Any]:
-    """Give a function that adds a row to `rows` and to the files; write summary.json at the end.
+    config: RunConfig,
+    folder: RunFolder,
+    rows: dict[int, PointRow],
+    total: int,
+    options: SweepOptions,
+) -> Iterator[Callable[[int, PointRow], None]]:
+    """Give a function that adds a row by its number to `rows` and to the files.
 
-    Also after an error or an interruption the files hold the rows that were added.
+    At the end, sweep.csv is put in the order of the points and summary.json is written; also after
+    an error or an interruption the files hold the rows that were added.
     """
-    keys = list(dict.fromkeys(key for sweep in config.sweep for key in sweep.vary))
+    keys = _keys(config)
     summary = _SummaryFile(config, folder.path / SUMMARY, total, options)
-    with _new_csv(folder) as file:
-        file.write(csv_row(["sweep", *keys, *RESULTS]))
+    file = _new_csv(folder)
+    try:
+        file.add(_row(["sweep", *keys, *RESULTS]))
 
-        def add(row: PointRow) -> None:
-            rows.append(row)
-            file.write(csv_row(csv_cells(row, keys)))
-            file.flush()
+        def add(number: int, row: PointRow) -> None:
+            rows[number] = row
+            file.add(_row(csv_cells(row, keys)))
             summary.renew(rows)
 
         try:
             yield add
         finally:
             summary.write(rows)
+    finally:
+        file.close()
+    _write_csv(folder.path / SWEEP_ROWS, keys, _ordered(rows))
 
 
-@contextmanager
-def _new_csv(folder: RunFolder) -> Iterator[TextIO]:
+def _write_all(
+    config: RunConfig, folder: RunFolder, rows: Sequence[PointRow], options: SweepOptions
+) -> None:
+    with _files(config, folder, {}, len(rows), options) as add:
+        for number, row in enumerate(rows):
+            add(number, row)
+
+
+def _keys(config: RunConfig) -> list[str]:
+    return list(dict.fromkeys(key for sweep in config.sweep for key in sweep.vary))
+
+
+def _new_csv(folder: RunFolder) -> LineFile:
     """Remove the files of an older run from the folder, and open an empty sweep.csv there."""
     path = folder.path / SWEEP_ROWS
     folder.clear()
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
-        file = path.open("w", encoding="utf-8", newline="")
     except OSError as error:
         raise SystolicError(f"{path}: cannot be written ({error.strerror or error})") from None
-    with file:
-        yield file
+    return LineFile(path)
+
+
+def _write_csv(path: Path, keys: Sequence[str], rows: Sequence[PointRow]) -> None:
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(_row(["sweep", *keys, *RESULTS]))
+        for row in rows:
+            file.write(_row(csv_cells(row, keys)))
 
 
 class _SummaryFile:
@@ -197,15 +225,15 @@ class _SummaryFile:
         self._config, self._path, self._total, self._options = config, path, total, options
         self._due = time.monotonic() + JSON_EVERY_SECONDS
 
-    def renew(self, rows: Sequence[PointRow]) -> None:
+    def renew(self, rows: Mapping[int, PointRow]) -> None:
         """Write the file if its time has come."""
         if time.monotonic() >= self._due:
             self.write(rows)
 
-    def write(self, rows: Sequence[PointRow]) -> None:
+    def write(self, rows: Mapping[int, PointRow]) -> None:
         """Write the file, and set the time from which it may be written again."""
         began = time.monotonic()
-        found = _summary(self._config, rows, self._total, self._options)
+        found = _summary(self._config, _ordered(rows), self._total, self._options)
         write_text(self._path, summary_text(found))
         ended = time.monotonic()
         self._due = ended + max(JSON_EVERY_SECONDS, (ended - began) / JSON_SHARE)
@@ -224,22 +252,25 @@ def _summary(
 
 def csv_cells(row: PointRow, keys: Sequence[str]) -> list[Any]:
     """Return the cells of a row of sweep.csv: the sweep, the varied keys, the results."""
-    varied = [_cell(row["vary"][key]) if key in row["vary"] else "" for key in keys]
-    if "error" in row:
-        return [row["sweep"], *varied, *[""] * (len(RESULTS) - 1), " ".join(row["error"].split())]
-    bound = row["bound"]
-    shares = (row["utilisation"], row["multiplying"])
-    found = (row["cycles"], row["time_ns"], bound["cycles"], bound["why"], *shares)
-    return [row["sweep"], *varied, *found, _cell(row["values"]["equal"]), ""]
+    varied = [row["vary"].get(key) for key in keys]
+    found = {"error": " ".join(row["error"].split())} if "error" in row else flat(row)
+    return [_cell(each) for each in (row["sweep"], *varied, *map(found.get, RESULTS))]
 
 
 def _cell(value: Any) -> Any:
-    """Return a value for a cell: true, lists and tables as JSON writes them, nothing for None."""
+    """Return a value for a cell: true, lists and tables as JSON writes them, nothing for None.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe.
+    """
     if value is None:
         return ""
     if isinstance(value, bool | list | Mapping):
         return json.dumps(value)
     return value
+
+
+def _row(cells: Sequence[Any]) -> bytes:
+    return csv_row(cells).encode()
 
 
 # -- pictures -------------------------------------------------------------------------------------
@@ -262,9 +293,10 @@ def _plot(config: RunConfig, rows: Sequence[PointRow], out: Path) -> None:
         for sweep in config.sweep
         if sweep.name not in both and _of(sweep, good)
     ]
+    zips = {sweep.name: sweep.zip for sweep in config.sweep}
     if others:
         with replacing(out / SWEEP) as path:
-            views.SWEEP.draw(views.SweepSubject(others), path, title)
+            views.SWEEP.draw(views.SweepSubject(others, zips), path, title)
 
 
 def _of(sweep: SweepTable, rows: Sequence[PointRow]) -> list[PointRow]:

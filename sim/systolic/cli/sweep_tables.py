@@ -15,6 +15,7 @@ from systolic.config import RunConfig, SweepTable
 from systolic.errors import printable, shortened
 from systolic.report.summary.table import Whole
 from systolic.report.summary.wording import number, percent, ratio_text, time_text
+from systolic.report.sweeps.found import SweepRows, value_text, words
 from systolic.report.sweeps.pairs import PointRow
 
 VIA = "compile.via"
@@ -23,7 +24,7 @@ MOST_ERRORS = 10
 
 
 def print_sweeps(config: RunConfig, points: Sequence[PointRow], console: Console) -> None:
-    """Print a table for each sweep of a run file; `points` are rows of `systolic.run.sweep`."""
+    """Print a table for each sweep of a run file; `points` are rows of `systolic.sweep.memory`."""
     for sweep in config.sweep:
         rows = [point for point in points if point["sweep"] == sweep.name]
         console.print()
@@ -36,6 +37,43 @@ def print_sweeps(config: RunConfig, points: Sequence[PointRow], console: Console
         for line in _verdicts(rows):
             console.print(Text(f"  {line}"), soft_wrap=True)
     console.print()
+
+
+MOST_ROWS = 10
+
+
+def print_found(sweeps: Sequence[SweepRows], console: Console) -> None:
+    """Print the best rows of each sweep that was explored, and what there is to say of it."""
+    for sweep in sweeps:
+        good = sweep.good()
+        console.print()
+        console.print(Text(f"  {printable(sweep.name)}", style="bold"))
+        if sweep.description:
+            console.print(Text(f"  {printable(sweep.description)}", style="dim"), soft_wrap=True)
+        if good.rows:
+            console.print(Whole(_best_rows(good)), crop=False)
+        rest = len(good.rows) - MOST_ROWS
+        if rest > 0:
+            console.print(Text(f"  and {number(rest)} more", style="dim"))
+        for line in words(sweep):
+            console.print(Text(f"  {printable(line)}"), soft_wrap=True)
+        if any(row.get("program") == "once" for row in good.rows):
+            text = "the program is that of the first point wherever only times differ"
+            console.print(Text(f"  {text}"), soft_wrap=True)
+    console.print()
+
+
+def _best_rows(sweep: SweepRows) -> Table:
+    keys = list(dict.fromkeys(key for row in sweep.rows for key in row["vary"]))
+    shown = list(dict.fromkeys(("cycles", *sweep.objectives)))
+    once = ["program"] if any(row.get("program") == "once" for row in sweep.rows) else []
+    table = _table(keys, (*shown, "time", "above bound", "array used", *once))
+    for row in sweep.ordered()[:MOST_ROWS]:
+        varied = [Text(_text(row["vary"].get(key, ""))) for key in keys]
+        _, time, above, used, _ = _results({**row, "bound": {"cycles": row["bound_cycles"]}})
+        values = [value_text(row[name]) for name in shown]
+        table.add_row(*varied, *values, time, above, used, *(["once"] if once else []))
+    return table
 
 
 def _is_of_pairs(sweep: SweepTable) -> bool:
@@ -84,7 +122,7 @@ def _one_by_one(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:
 def _results(row: PointRow) -> list[str]:
     cycles, bound = row["cycles"], row["bound"]["cycles"]
     shares = [percent(row[key], 1) for key in ("utilisation", "multiplying")]
-    equal = {True: "yes", False: "no", None: "-"}[row["values"]["equal"]]
+    equal = {True: "yes", False: "no", None: "-"}[row.get("values", {}).get("equal")]
     above = percent(cycles - bound, bound) if bound else "-"
     return [number(cycles), time_text(row["time_ns"]), above, *shares, equal]
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from systolic.errors import ConfigError, listed, perhaps, shortened
+from systolic.errors import ConfigError, UnknownKeyError, listed, perhaps, shortened
 
 Schema = dict[str, Any]
 KeyPath = tuple[str | int, ...]
@@ -41,7 +41,8 @@ def explain(
     else:
         text = _describe(fault["type"], place, fault["input"], model.model_json_schema())
     others = [other for other in faults if other is not fault]
-    return ConfigError(f"{origin(place)}: {text}{_also(others)}")
+    kind = UnknownKeyError if fault["type"] == "extra_forbidden" else ConfigError
+    return kind(f"{origin(place)}: {text}{_also(others)}")
 
 
 def _also(faults: Sequence[ErrorDetails]) -> str:

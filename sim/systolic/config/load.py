@@ -6,18 +6,18 @@ fits the chip, which the compiler checks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from systolic.arrays import Array
 from systolic.config.blame import Blame
-from systolic.config.chip_file import chip_of_tables, find_chip, load_one_core
+from systolic.config.chip_file import chip_of_tables, find_chip
 from systolic.config.compile_table import CompileTable, options_of
-from systolic.config.explain import explain
+from systolic.config.explain import explain, shown
 from systolic.config.graph_tables import input_sources, read_graph, with_operands
 from systolic.config.model_tables import with_model
 from systolic.config.override import Override, apply, origin_of, setter_of
@@ -26,6 +26,7 @@ from systolic.config.toml_file import read_toml
 from systolic.engine_kind import EngineKind
 from systolic.errors import ConfigError, WorkloadError
 from systolic.hw.spec import Chip
+from systolic.reading import check_file
 from systolic.workload import DataSource, Graph, Operation, load_data
 from systolic.workload.data.archives import READERS
 from systolic.workload.importers.models import is_model
@@ -132,32 +133,70 @@ def load_overridden(
     path: Path, overrides: tuple[Override, ...], recorded: Recorded | None = None
 ) -> RunConfig:
     """Return the run of a run file with some of its values replaced; ConfigError as `load_run`."""
-    tables = recorded.tables if recorded else _tables(path)
-    run = _run_file(tables, path, tuple(o for o in overrides if not o.below("chip")))
-    for_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
-    if recorded and setter_of(("chip",), overrides) is None:
-        chip_path = recorded.chip_path
-        chip = chip_of_tables(recorded.chip, str(chip_path), for_chip)
-    else:
-        chip_path = _chip_path(run, path, overrides)
-        chip = load_one_core(chip_path, for_chip)
-    blame = Blame(path, overrides)
-    graph = read_graph(run.workload, blame)
-    return RunConfig(
-        name=_name(run, blame),
-        description=run.description,
-        chip=chip,
-        workload=run.workload,
-        compile=run.compile,
-        engine=run.engine,
-        sweep=run.sweep,
-        graph=graph,
-        sources=input_sources(run.workload, graph, blame, _data_source),
-        path=path,
-        chip_path=chip_path,
-        overrides=overrides,
-        recorded=recorded,
-    )
+    return Loader(path, recorded).load(overrides)
+
+
+class Loader:
+    """Loads runs of one run file that differ in overrides; what they share is checked once.
+
+    The parts of two runs are the same objects where their overrides are the same. path: the run
+    file, or a file whose `base` names one: all it says besides is put in place of what the base
+    says.
+    """
+
+    def __init__(self, path: Path, recorded: Recorded | None = None) -> None:
+        self._recorded = recorded
+        tables = recorded.tables if recorded else _tables(path)
+        self.path, self._tables, self._own = _based(path, tables)
+        self._chip_files: dict[Path, dict[str, Any]] = {}
+        self._works: dict[str, _Work] = {}
+        self._chips: dict[str, Chip] = {}
+
+    def load(self, overrides: tuple[Override, ...]) -> RunConfig:
+        """Return the run with these overrides; ConfigError as `load_run`."""
+        of_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
+        given = tuple(o for o in overrides if not o.below("chip"))
+        own = (*self._own, *given)
+        work = _kept(self._works, _values_of(given), lambda: self._work(own, overrides))
+        key = f"{work.chip_path} {_values_of(of_chip)}"
+        chip = _kept(self._chips, key, lambda: self._chip(work.chip_path, overrides, of_chip))
+        run = work.run
+        return RunConfig(
+            name=work.name,
+            description=run.description,
+            chip=chip,
+            workload=run.workload,
+            compile=run.compile,
+            engine=run.engine,
+            sweep=run.sweep,
+            graph=work.graph,
+            sources=work.sources,
+            path=self.path,
+            chip_path=work.chip_path,
+            overrides=(*self._own, *overrides),
+            recorded=self._recorded,
+        )
+
+    def _work(self, own: tuple[Override, ...], overrides: tuple[Override, ...]) -> _Work:
+        """Return what a run file says of everything but the chip's own values."""
+        run = _run_file(self._tables, self.path, own)
+        if self._recorded and setter_of(("chip",), overrides) is None:
+            chip_path = self._recorded.chip_path
+        else:
+            chip_path = _chip_path(run, self.path, own)
+            if chip_path not in self._chip_files:
+                self._chip_files[chip_path] = read_toml(chip_path, "a chip file")
+        blame = Blame(self.path, own)
+        graph = read_graph(run.workload, blame)
+        sources = input_sources(run.workload, graph, blame, _data_source)
+        return _Work(run, _name(run, blame), chip_path, graph, sources)
+
+    def _chip(
+        self, path: Path, overrides: tuple[Override, ...], of_chip: tuple[Override, ...]
+    ) -> Chip:
+        if self._recorded and setter_of(("chip",), overrides) is None:
+            return chip_of_tables(self._recorded.chip, str(path), of_chip)
+        return chip_of_tables(self._chip_files[path], str(path), of_chip)
 
 
 def _tables(path: Path) -> dict[str, Any]:
@@ -165,6 +204,80 @@ def _tables(path: Path) -> dict[str, Any]:
     if is_model(path):
         return {"workload": {"model": path.name}}
     return read_toml(path, "a run file")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A run file with its graph, and where its chip file and its data are."""
+
+    run: RunFile
+    name: str
+    chip_path: Path
+    graph: Graph
+    sources: Mapping[str, DataSource]
+
+
+MOST_KEPT = 512
+"""Of the parts of runs that are kept; a network's graph has some hundred kilobytes."""
+Part = TypeVar("Part")
+
+
+def _kept(kept: dict[str, Part], key: str, make: Callable[[], Part]) -> Part:
+    """Return the part of that key; it is made if it is new, and the oldest is let go."""
+    found = kept.get(key)
+    if found is None:
+        found = kept[key] = make()
+        if len(kept) > MOST_KEPT:
+            del kept[next(iter(kept))]
+    return found
+
+
+def _values_of(overrides: tuple[Override, ...]) -> str:
+    return repr([(o.path, o.value, o.folder) for o in overrides])
+
+
+BASE = "base"
+
+
+def _based(path: Path, tables: dict[str, Any]) -> tuple[Path, dict[str, Any], tuple[Override, ...]]:
+    """Return the run file that tables are built on, its tables, and the overrides they mean."""
+    if BASE not in tables:
+        return path, tables, ()
+    base = base_path(path, tables)
+    below = _tables(base)
+    if BASE in below:
+        raise ConfigError(f"{path}: base: {base} has a base of its own; needed a whole run file")
+    return base, below, base_overrides(path, tables)
+
+
+def base_path(path: Path, tables: dict[str, Any]) -> Path:
+    """Return the file that `base` of a file's tables names, from the file's folder."""
+    name = tables[BASE]
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{path}: base: needs the path of a run file, found {shown(name)}")
+    try:
+        check_file(path.parent / name, ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: base: {error}") from None
+    return path.parent / name
+
+
+def base_overrides(path: Path, tables: dict[str, Any]) -> tuple[Override, ...]:
+    """Return an override for each value that a file says besides `base`."""
+    own = {"name": path.stem, **{key: value for key, value in tables.items() if key != BASE}}
+    return tuple(
+        Override(place, value, str(path), path.parent) for place, value in _leaves((), own)
+    )
+
+
+def _leaves(
+    place: tuple[str, ...], tables: dict[str, Any]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in tables.items():
+        if isinstance(value, dict) and value and place[:1] != ("sweep",):
+            yield from _leaves((*place, key), value)
+        else:
+            yield (*place, key), value
 
 
 def _run_file(tables: dict[str, Any], path: Path, overrides: tuple[Override, ...]) -> RunFile:

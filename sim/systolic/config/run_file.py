@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from systolic.config.compile_table import CompileTable
 from systolic.config.operation_keys import AttributeKeys, OperandKeys, OperationName
@@ -108,10 +108,32 @@ class WorkloadTable(OperandKeys, AttributeKeys):
 
 
 class SweepTable(Spec):
-    """[[sweep]]: a run for each combination of values; the last key varies fastest."""
+    """[[sweep]]: runs of the file with some of its values replaced; `method` says which runs."""
 
     name: str = Field(description="name of the sweep")
     description: str = Field(default="", description="what it shows")
+    method: Literal["grid", "list", "random", "optuna"] = Field(
+        default="grid",
+        description='"grid": every combination, the last key fastest; "list": value by value, or '
+        'the tables in points; "random": some combinations; "optuna": a search for the best',
+    )
+    points: int | list[dict[str, Any]] | None = Field(
+        default=None,
+        description='how many runs (random, optuna); of method "list" a table of keys and values '
+        "for each run",
+    )
+    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = Field(
+        default=0, description="seed of random and optuna"
+    )
+    objectives: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] = Field(
+        default=("cycles", "dram_bytes"),
+        description="columns of the results that optuna makes small and pictures show",
+    )
+    program: Literal["each", "once"] = Field(
+        default="each",
+        description='"each": every run is compiled; "once": runs that differ only in latencies, '
+        "bandwidths and clocks take the program compiled for the first values of these",
+    )
     vary: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         min_length=1, description='dotted key of the run file, or of the chip as "chip.", to values'
     )
@@ -119,6 +141,28 @@ class SweepTable(Spec):
         tuple[Annotated[tuple[str, ...], Field(strict=False, min_length=2)], ...],
         Field(strict=False),
     ] = Field(default=(), description="groups of keys of vary that go together, value by value")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed_points_need_no_vary(cls, table: Any) -> Any:
+        """Let the tables of a list say which keys vary, and which values they take."""
+        if not isinstance(table, dict) or table.get("method") != "list" or "vary" in table:
+            return table
+        listed = table.get("points")
+        if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+            return table
+        keys = dict.fromkeys(key for each in listed for key in each)
+        vary = {key: [each[key] for each in listed if key in each] for key in keys}
+        return {**table, "vary": vary} if vary else table
+
+    @field_validator("points", mode="before")
+    @classmethod
+    def _number_or_tables(cls, points: Any) -> Any:
+        if points is None or (type(points) is int and points >= 1):
+            return points
+        if isinstance(points, list) and points and all(isinstance(p, dict) for p in points):
+            return points
+        raise ValueError("needs an integer >= 1, or a list of tables with keys and values")
 
     @field_validator("zip")
     @classmethod

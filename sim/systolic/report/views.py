@@ -85,9 +85,10 @@ class LayoutSubject:
 
 @dataclass(frozen=True, slots=True)
 class SweepSubject:
-    """Sweeps: the name, description and points of each."""
+    """Sweeps: the name, description and points of each; zips: by name, keys that go together."""
 
     sweeps: Sequence[tuple[str, str, Sequence[PointRow]]]
+    zips: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,9 @@ def _layout(layout: LayoutSubject, path: Path, title: str) -> None:
 
 
 def _sweep(subject: SweepSubject, path: Path, title: str) -> None:
-    from systolic.report.sweeps.sweep import plot_sweeps
+    from systolic.report.sweeps.pictures import plot_sweeps
 
-    plot_sweeps(subject.sweeps, path, title=title)
+    plot_sweeps(subject.sweeps, path, title=title, zips=subject.zips)
 
 
 def _comparison(subject: ComparisonSubject, path: Path, title: str) -> None:

@@ -293,11 +293,22 @@ def _chip_path(chip: str | Path) -> Path:
 # -- the stages of a graph ------------------------------------------------------------------------
 
 
-def _run_stages(work: _PreparedRun, how: Settings) -> Result:
+def run_compiled(config: RunConfig, compiled: CompiledGraph, *, values: bool = True) -> Result:
+    """Run a run file's work by a program that was compiled before, such as for other latencies.
+
+    The chip is that of `config`; the program is checked on it as every program is.
+    """
+    how = Settings(config.engine, values)
+    return _run_stages(_of_config(config, None, None, how), how, compiled)
+
+
+def _run_stages(work: _PreparedRun, how: Settings, compiled: CompiledGraph | None = None) -> Result:
     """Compile, lint, simulate, compare and summarise."""
     chip = work.chip
     at(how.progress, "compiling")
-    compiled = compile_graph(work.name, work.graph, chip, work.options, judge=judge_on(chip))
+    compiled = compiled or compile_graph(
+        work.name, work.graph, chip, work.options, judge=judge_on(chip)
+    )
     at(how.progress, "checking")
     if how.check:
         require_clean(compiled.program, chip, initial_accesses(compiled))

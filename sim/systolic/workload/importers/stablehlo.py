@@ -34,7 +34,7 @@ def as_hlo(text: str) -> str:
 
 def _translator() -> Any:
     try:
-        from jaxlib import _jax  # type: ignore[attr-defined]
+        from jaxlib import _jax
     except ImportError:
         raise WorkloadError(
             "StableHLO needs the package jax, which is not installed (an extra of systolic: jax)"

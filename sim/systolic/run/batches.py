@@ -1,0 +1,73 @@
+"""Items on their way to other processes, a few at a time, and what becomes of them if one ends.
+
+A batch takes about `seconds`, so that quick items do not wait for messages, and the results of
+slow ones come one by one. If a process ends with a batch, each of the batch's items is tried again
+alone; an item with which a second process ends is given up. Not here: the processes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+MOST_ITEMS = 50
+MOST_ENDS = 2
+SHARE_OF_LAST = 0.3
+"""Of a new batch in the mean time of an item; the rest is that of the batches before."""
+
+
+@dataclass(slots=True)
+class Entry(Generic[Item]):
+    """An item, and how many processes have ended while they were at it."""
+
+    item: Item
+    ends: int = 0
+
+
+class Batches(Generic[Item]):
+    """Takes items from where they come from only when they are asked for."""
+
+    def __init__(self, items: Iterable[Item], seconds: float) -> None:
+        self._items = iter(items)
+        self._again: deque[list[Entry[Item]]] = deque()
+        self._seconds = seconds
+        self._mean: float | None = None
+
+    def take(self) -> list[Entry[Item]]:
+        """Return the next batch; an empty one if nothing is left to do for now."""
+        if self._again:
+            return self._again.popleft()
+        size = 1
+        if self._mean is not None:
+            size = max(1, min(MOST_ITEMS, int(self._seconds / max(self._mean, 1e-6))))
+        found: list[Entry[Item]] = []
+        for item in self._items:
+            found.append(Entry(item))
+            if len(found) == size:
+                break
+        return found
+
+    def done(self, batch: list[Entry[Item]], seconds: float) -> None:
+        """Note how long a batch took."""
+        mean = seconds / len(batch)
+        before = mean if self._mean is None else self._mean
+        self._mean = before + SHARE_OF_LAST * (mean - before)
+
+    def not_begun(self, batch: list[Entry[Item]]) -> None:
+        """Take back a batch that no process has begun."""
+        self._again.append(batch)
+
+    def ended(self, batch: list[Entry[Item]]) -> list[Entry[Item]]:
+        """Take back a batch with which a process ended; return the items that are given up."""
+        given_up = []
+        for entry in batch:
+            entry.ends += 1
+            if entry.ends >= MOST_ENDS and len(batch) == 1:
+                given_up.append(entry)
+            else:
+                self._again.append([entry])
+        return given_up
