@@ -56,7 +56,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Seen:
+class KnownRows:
     """What has been read of a store: what is known of each key, and which rows there are."""
 
     keys: dict[str, Stored] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Store:
         self._tails: dict[str, int] = {}
         now = time.monotonic()
         self._part_due, self._sync_due, self._look_due = now, now, now
-        self.seen = Seen()
+        self.seen = KnownRows()
         self._adopt()
         self.look()
         self.require_one_result()
