@@ -24,12 +24,12 @@ from pathlib import Path
 from systolic.config.sweep import SweepPoint
 from systolic.run.processes import as_finished
 from systolic.sweep.local import cores
-from systolic.sweep.rows import Manner, Task, answer
+from systolic.sweep.rows import PointManner, PointTask, answer
 from systolic.sweep.space import SweepFile, load_sweep
 from systolic.sweep.store import RESULTS, Store, Stored, table_of, write_part
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "sweeps.md"
-TIMES = Manner(values=False)
+TIMES = PointManner(values=False)
 TICKS = os.sysconf("SC_CLK_TCK")
 TEXT = """\
 chip = "ideal_4x4"
@@ -56,7 +56,7 @@ def points_of(file: SweepFile) -> Iterator[SweepPoint]:
     yield from map(space.point, range(space.size))
 
 
-def tasks_of(file: SweepFile) -> list[Task]:
+def tasks_of(file: SweepFile) -> list[PointTask]:
     return [file.resolved(point, file.spaces[0]) for point in points_of(file)]
 
 
@@ -109,14 +109,14 @@ def storing(folder: Path) -> tuple[float, float]:
     return timed(carry) / 4000 * 1e6, timed(store) / 4000 * 1e6
 
 
-def measured(task: Task) -> tuple[int, float, float]:
+def measured(task: PointTask) -> tuple[int, float, float]:
     """Run a point; return the process, its CPU seconds for the point, and all it has had."""
     began = time.process_time()
     answer(task, TIMES)
     return os.getpid(), time.process_time() - began, time.process_time()
 
 
-def pool(tasks: list[Task]) -> tuple[float, float]:
+def pool(tasks: list[PointTask]) -> tuple[float, float]:
     """Return CPU seconds of points in one process, and of the same points by the pool."""
     for task in tasks[:3]:
         answer(task, TIMES)
@@ -144,7 +144,7 @@ if __name__ == "__main__":
 """
 
 
-def dask(tasks: list[Task]) -> tuple[float, float]:
+def dask(tasks: list[PointTask]) -> tuple[float, float]:
     """Return microseconds of CPU of the client and of the scheduler for each point."""
     from systolic.sweep.cluster import ClusterScheduler
 

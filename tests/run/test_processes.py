@@ -8,7 +8,7 @@ import time
 import pytest
 
 from systolic.errors import SystolicError
-from systolic.run.batches import Batches
+from systolic.run.batches import ItemBatches
 from systolic.run.processes import Ended, as_finished, in_order
 
 
@@ -55,7 +55,7 @@ def test_items_are_taken_only_when_there_is_room() -> None:
 
 
 def test_batches_grow_with_quick_items_and_split_when_one_ends() -> None:
-    batches = Batches(range(1000), 0.25)
+    batches = ItemBatches(range(1000), 0.25)
     first = batches.take()
     assert len(first) == 1
     batches.done(first, 0.01)

@@ -19,9 +19,9 @@ from systolic.errors import ResultError, SystolicError, shortened
 from systolic.report.summary.wording import number, plural
 from systolic.report.sweeps.pairs import PointRow
 from systolic.sweep.estimate import estimate
-from systolic.sweep.explore import Budget, Counts, Exploration, Scheduler
+from systolic.sweep.explore import Budget, Exploration, Scheduler, SweepCounts
 from systolic.sweep.local import LocalScheduler, cores
-from systolic.sweep.rows import Manner
+from systolic.sweep.rows import PointManner
 from systolic.sweep.search import MORE_IS_BETTER
 from systolic.sweep.space import SweepFile
 from systolic.sweep.store import RESULTS, Store, check_version, rows_of
@@ -60,14 +60,14 @@ def explore_and_report(file: SweepFile, out: Path, arguments: SweepArguments) ->
         ResultError: a result is not what the reference says, or one key has two results.
 
     """
-    manner = Manner(file.values, arguments.summaries)
+    manner = PointManner(file.values, arguments.summaries)
     _ = file.points  # what is wrong with the sweeps is said before a folder is made
     if arguments.dry_run:
         _report_estimate(file, out, arguments, manner)
         return
     with Store(out) as store, SweepProgress(file.name) as progress:
         budget = Budget(arguments.minutes, arguments.points, arguments.retry)
-        exploration = Exploration(file, store, budget, Counts(file.points))
+        exploration = Exploration(file, store, budget, SweepCounts(file.points))
         counts = exploration.run(_scheduler(arguments, manner), progress)
         store.require_one_result()
     if arguments.as_json:
@@ -76,7 +76,7 @@ def explore_and_report(file: SweepFile, out: Path, arguments: SweepArguments) ->
     _conclude(counts, out)
 
 
-def _scheduler(arguments: SweepArguments, manner: Manner) -> Scheduler:
+def _scheduler(arguments: SweepArguments, manner: PointManner) -> Scheduler:
     if arguments.scheduler is None:
         return LocalScheduler(arguments.jobs or cores(), manner)
     from systolic.sweep.cluster import ClusterScheduler
@@ -99,7 +99,7 @@ class SweepProgress:
     def __exit__(self, *error: object) -> None:
         self._bar.__exit__(*error)
 
-    def __call__(self, counts: Counts) -> None:
+    def __call__(self, counts: SweepCounts) -> None:
         """Show the counts."""
         done = counts.stored + counts.computed
         if sys.stderr.isatty():
@@ -108,7 +108,7 @@ class SweepProgress:
             self._line_due = time.monotonic() + LINE_SECONDS
             sys.stderr.write(f"{self._name}: {done} of {counts.points}: {self.text(counts)}\n")
 
-    def text(self, counts: Counts) -> str:
+    def text(self, counts: SweepCounts) -> str:
         """Return rate, remaining time and failures in words."""
         seconds = time.monotonic() - self._began
         rate = counts.computed / seconds if seconds > 0 else 0.0
@@ -129,7 +129,9 @@ def duration(seconds: float) -> str:
 # -- estimates ------------------------------------------------------------------------------------
 
 
-def _report_estimate(file: SweepFile, out: Path, arguments: SweepArguments, manner: Manner) -> None:
+def _report_estimate(
+    file: SweepFile, out: Path, arguments: SweepArguments, manner: PointManner
+) -> None:
     jobs = arguments.jobs or cores()
     found = estimate(file, _stored_keys(out), manner, jobs)
     if arguments.as_json:
@@ -223,7 +225,7 @@ def _draw(file: SweepFile, out: Path, found: Sequence[Any]) -> None:
         draw_found(kind, found, out / name, title=file.file.description or file.name)
 
 
-def _conclude(counts: Counts, out: Path) -> None:
+def _conclude(counts: SweepCounts, out: Path) -> None:
     """Raise the error of the first point that could not be run, or say that results are wrong."""
     where = out / RESULTS
     if counts.failed:

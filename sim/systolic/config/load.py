@@ -219,10 +219,10 @@ class _Work:
 
 MOST_KEPT = 512
 """Of the parts of runs that are kept; a network's graph has some hundred kilobytes."""
-Part = TypeVar("Part")
+LoadedPart = TypeVar("LoadedPart")
 
 
-def _kept(kept: dict[str, Part], key: str, make: Callable[[], Part]) -> Part:
+def _kept(kept: dict[str, LoadedPart], key: str, make: Callable[[], LoadedPart]) -> LoadedPart:
     """Return the part of that key; it is made if it is new, and the oldest is let go."""
     found = kept.get(key)
     if found is None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-Item = TypeVar("Item")
+BatchItem = TypeVar("BatchItem")
 
 MOST_ITEMS = 50
 MOST_ENDS = 2
@@ -21,47 +21,47 @@ SHARE_OF_LAST = 0.3
 
 
 @dataclass(slots=True)
-class Entry(Generic[Item]):
+class Entry(Generic[BatchItem]):
     """An item, and how many processes have ended while they were at it."""
 
-    item: Item
+    item: BatchItem
     ends: int = 0
 
 
-class Batches(Generic[Item]):
+class ItemBatches(Generic[BatchItem]):
     """Takes items from where they come from only when they are asked for."""
 
-    def __init__(self, items: Iterable[Item], seconds: float) -> None:
+    def __init__(self, items: Iterable[BatchItem], seconds: float) -> None:
         self._items = iter(items)
-        self._again: deque[list[Entry[Item]]] = deque()
+        self._again: deque[list[Entry[BatchItem]]] = deque()
         self._seconds = seconds
         self._mean: float | None = None
 
-    def take(self) -> list[Entry[Item]]:
+    def take(self) -> list[Entry[BatchItem]]:
         """Return the next batch; an empty one if nothing is left to do for now."""
         if self._again:
             return self._again.popleft()
         size = 1
         if self._mean is not None:
             size = max(1, min(MOST_ITEMS, int(self._seconds / max(self._mean, 1e-6))))
-        found: list[Entry[Item]] = []
+        found: list[Entry[BatchItem]] = []
         for item in self._items:
             found.append(Entry(item))
             if len(found) == size:
                 break
         return found
 
-    def done(self, batch: list[Entry[Item]], seconds: float) -> None:
+    def done(self, batch: list[Entry[BatchItem]], seconds: float) -> None:
         """Note how long a batch took."""
         mean = seconds / len(batch)
         before = mean if self._mean is None else self._mean
         self._mean = before + SHARE_OF_LAST * (mean - before)
 
-    def not_begun(self, batch: list[Entry[Item]]) -> None:
+    def not_begun(self, batch: list[Entry[BatchItem]]) -> None:
         """Take back a batch that no process has begun."""
         self._again.append(batch)
 
-    def ended(self, batch: list[Entry[Item]]) -> list[Entry[Item]]:
+    def ended(self, batch: list[Entry[BatchItem]]) -> list[Entry[BatchItem]]:
         """Take back a batch with which a process ended; return the items that are given up."""
         given_up = []
         for entry in batch:

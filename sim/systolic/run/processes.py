@@ -28,7 +28,7 @@ from typing import Generic, TypeVar
 
 import systolic
 from systolic.errors import SystolicError
-from systolic.run.batches import Batches, Entry
+from systolic.run.batches import Entry, ItemBatches
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -36,7 +36,7 @@ Found = TypeVar("Found")
 BATCH_SECONDS = 0.25
 TICK_SECONDS = 0.1
 IN_HAND = 2
-"""Batches of a process: the one it is at, and one that it takes up without a wait."""
+"""ItemBatches of a process: the one it is at, and one that it takes up without a wait."""
 GARBAGE_THRESHOLD = 200_000
 """As that of the command line (`systolic.cli.screen`): a run makes many objects, few in cycles."""
 PRELOADED = ["systolic.run.execute", "systolic.machine.event"]
@@ -156,7 +156,7 @@ class _Pool(Generic[Item, Found]):
     """Several processes of one worker each, so that the end of one is no matter to the others."""
 
     def __init__(self, function: Callable[[Item], Found], items: Iterable[Item], jobs: int) -> None:
-        self._batches = Batches(items, BATCH_SECONDS)
+        self._batches = ItemBatches(items, BATCH_SECONDS)
         context = _context()
         self._workers = [_Worker[Item, Found](function, context) for _ in range(jobs)]
 

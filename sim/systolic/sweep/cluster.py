@@ -19,12 +19,12 @@ from typing import Any
 
 from systolic import __version__
 from systolic.errors import SystolicError
-from systolic.run.batches import Batches, Entry
+from systolic.run.batches import Entry, ItemBatches
 from systolic.run.processes import Ended
 from systolic.sweep.extras import needed
 from systolic.sweep.key import TIMING_VERSION
 from systolic.sweep.local import answer_of
-from systolic.sweep.rows import Answer, Manner, Task, answer
+from systolic.sweep.rows import Answer, PointManner, PointTask, answer
 
 BATCH_SECONDS, WINDOW = 2.5, 4
 """A batch of 50 ms points has 50 of them; a worker has four batches at most."""
@@ -57,7 +57,7 @@ class _Batch:
     """A batch that a worker has. place: of all batches handed out, so the oldest has the least."""
 
     place: int
-    entries: list[Entry[Task]]
+    entries: list[Entry[PointTask]]
     worker: str
     future: Any
 
@@ -67,9 +67,11 @@ class ClusterScheduler:
     """Runs points on the cluster whose scheduler has an address such as tcp://host:8786."""
 
     address: str
-    manner: Manner
+    manner: PointManner
 
-    def answers(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Answer] | None, None, None]:
+    def answers(
+        self, tasks: Iterable[PointTask]
+    ) -> Generator[tuple[PointTask, Answer] | None, None, None]:
         """Yield tasks with their answers as they are done; None when a moment has passed.
 
         Raises:
@@ -92,14 +94,14 @@ class _Run:
 
     client: Any
     address: str
-    manner: Manner
-    tasks: Iterable[Task]
+    manner: PointManner
+    tasks: Iterable[PointTask]
     _handed: dict[str, _Batch] = field(default_factory=dict)
     _threads: Mapping[str, int] = field(default_factory=dict)
     _place: int = 0
 
-    def answers(self) -> Iterator[tuple[Task, Answer] | None]:
-        batches: Batches[Task] = Batches(self.tasks, BATCH_SECONDS)
+    def answers(self) -> Iterator[tuple[PointTask, Answer] | None]:
+        batches: ItemBatches[PointTask] = ItemBatches(self.tasks, BATCH_SECONDS)
         finished = needed("distributed", "a cluster").as_completed(loop=self.client.loop)
         look_due = 0.0
         while True:
@@ -112,7 +114,7 @@ class _Run:
             found = list(self._taken(batches, finished))
             yield from found or (None,)
 
-    def _look(self, batches: Batches[Task]) -> Iterator[tuple[Task, Answer]]:
+    def _look(self, batches: ItemBatches[PointTask]) -> Iterator[tuple[PointTask, Answer]]:
         """See which workers there are; take back the batches of those that have gone."""
         self._threads = self._reached(self.client.nthreads)
         gone = {b.worker for b in self._handed.values()} - self._threads.keys()
@@ -129,7 +131,7 @@ class _Run:
             for entry in batches.ended(had[0].entries):
                 yield entry.item, answer_of(entry.item, Ended(entry.ends))
 
-    def _hand_out(self, batches: Batches[Task], finished: Any) -> bool:
+    def _hand_out(self, batches: ItemBatches[PointTask], finished: Any) -> bool:
         """Fill the windows of all workers, first those that have least; False if none is left."""
         load = dict.fromkeys(self._threads, 0)
         for batch in self._handed.values():
@@ -144,7 +146,7 @@ class _Run:
                     load[worker] += 1
         return True
 
-    def _hand(self, entries: list[Entry[Task]], worker: str, finished: Any) -> None:
+    def _hand(self, entries: list[Entry[PointTask]], worker: str, finished: Any) -> None:
         data = pickle.dumps(([entry.item for entry in entries], self.manner), protocol=5)
         self._place += 1
         future = self._reached(
@@ -160,7 +162,9 @@ class _Run:
         self._handed[future.key] = _Batch(self._place, entries, worker, future)
         finished.add(future)
 
-    def _taken(self, batches: Batches[Task], finished: Any) -> Iterator[tuple[Task, Answer]]:
+    def _taken(
+        self, batches: ItemBatches[PointTask], finished: Any
+    ) -> Iterator[tuple[PointTask, Answer]]:
         """Yield what has been done since, after a short wait for it."""
         with finished.thread_condition:
             if not finished.has_ready():
@@ -175,7 +179,9 @@ class _Run:
                 self._handed[future.key] = batch
                 finished.add(future)
 
-    def _answers_of(self, batch: _Batch, batches: Batches[Task]) -> Iterator[tuple[Task, Answer]]:
+    def _answers_of(
+        self, batch: _Batch, batches: ItemBatches[PointTask]
+    ) -> Iterator[tuple[PointTask, Answer]]:
         if batch.future.status == "cancelled":
             batches.not_begun(batch.entries)
             return

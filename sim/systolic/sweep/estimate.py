@@ -13,7 +13,7 @@ from systolic.config import SweepPoint
 from systolic.config.sweep import SweepSpace
 from systolic.errors import SystolicError
 from systolic.run.processes import Ended, as_finished
-from systolic.sweep.rows import Manner, Task, answer
+from systolic.sweep.rows import PointManner, PointTask, answer
 from systolic.sweep.space import SweepFile
 
 SAMPLE_POINTS, SAMPLE_SECONDS = 8, 20.0
@@ -35,7 +35,9 @@ class SweepEstimate:
     seconds: float | None = None
 
 
-def estimate(file: SweepFile, stored: frozenset[str], manner: Manner, jobs: int) -> SweepEstimate:
+def estimate(
+    file: SweepFile, stored: frozenset[str], manner: PointManner, jobs: int
+) -> SweepEstimate:
     """Return what exploring a file would take; stored: keys that need not be run.
 
     Of a search, whose points are not known, the sample is of its grid.
@@ -70,7 +72,7 @@ def _key(file: SweepFile, point: SweepPoint, space: SweepSpace) -> str:
 
 
 def _measured(
-    file: SweepFile, stored: frozenset[str], manner: Manner
+    file: SweepFile, stored: frozenset[str], manner: PointManner
 ) -> Iterator[tuple[float, int]]:
     """Yield seconds and bytes of the points of a sample, for a while."""
     until = time.monotonic() + SAMPLE_SECONDS
@@ -83,7 +85,7 @@ def _measured(
                 return
 
 
-def _sample(file: SweepFile, stored: frozenset[str]) -> Iterator[Task]:
+def _sample(file: SweepFile, stored: frozenset[str]) -> Iterator[PointTask]:
     draw, spaces = random.Random(0), [space for space in file.spaces if space.size]
     weights = [space.size for space in spaces]
     for _ in range(SAMPLE_POINTS):
@@ -100,7 +102,7 @@ def _sample(file: SweepFile, stored: frozenset[str]) -> Iterator[Task]:
             yield task
 
 
-def _measure(task: Task, manner: Manner) -> tuple[float, int]:
+def _measure(task: PointTask, manner: PointManner) -> tuple[float, int]:
     began = time.monotonic()
     answer(task, manner)
     return time.monotonic() - began, _peak_bytes()

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from systolic.config import SweepPoint
 from systolic.config.sweep import SweepSpace
 from systolic.errors import InterruptedRunError, SystolicError
-from systolic.sweep.rows import MACHINE, POINT, Answer, Task, failed
+from systolic.sweep.rows import MACHINE, POINT, Answer, PointTask, failed
 from systolic.sweep.search import Search
 from systolic.sweep.space import Label, SweepFile
 from systolic.sweep.store import Store, Stored
@@ -23,7 +23,9 @@ from systolic.sweep.store import Store, Stored
 class Scheduler(Protocol):
     """Runs tasks somewhere."""
 
-    def answers(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Answer] | None, None, None]:
+    def answers(
+        self, tasks: Iterable[PointTask]
+    ) -> Generator[tuple[PointTask, Answer] | None, None, None]:
         """Yield tasks with their answers as they are done; None when a moment has passed.
 
         A task is taken only when there is room for it, since later tasks depend on answers.
@@ -32,7 +34,7 @@ class Scheduler(Protocol):
 
 
 @dataclass(slots=True)
-class Counts:
+class SweepCounts:
     """How far an exploration is.
 
     points: of all sweeps. stored: found in the store. computed: run now. failed: of both these,
@@ -84,14 +86,14 @@ class Exploration:
     file: SweepFile
     store: Store
     budget: Budget
-    counts: Counts
+    counts: SweepCounts
     rows: set[int] = field(default_factory=set)
     _waiting: dict[str, list[tuple[Label, Search | None, SweepPoint]]] = field(default_factory=dict)
     _taken: int = 0
     _until: float = float("inf")
     _later: list[tuple[Label, SweepPoint]] = field(default_factory=list)
 
-    def run(self, scheduler: Scheduler, progress: Callable[[Counts], None]) -> Counts:
+    def run(self, scheduler: Scheduler, progress: Callable[[SweepCounts], None]) -> SweepCounts:
         """Run what is not stored; raises SystolicError if that cannot go on, nothing being lost."""
         if self.budget.minutes is not None:
             self._until = time.monotonic() + 60 * self.budget.minutes
@@ -122,11 +124,11 @@ class Exploration:
 
     # -- points to run ----------------------------------------------------------------------------
 
-    def _tasks(self) -> Iterator[Task]:
+    def _tasks(self) -> Iterator[PointTask]:
         for space in self.file.spaces:
             yield from self._searched(space) if space.is_search else self._listed(space)
 
-    def _listed(self, space: SweepSpace) -> Iterator[Task]:
+    def _listed(self, space: SweepSpace) -> Iterator[PointTask]:
         first = self._first(space.size)
         for number in range(space.size):
             if self.is_over():
@@ -141,7 +143,7 @@ class Exploration:
         """
         return self.store.chance % size if self.store.has_other_writers else 0
 
-    def _searched(self, space: SweepSpace) -> Iterator[Task]:
+    def _searched(self, space: SweepSpace) -> Iterator[PointTask]:
         search = Search(space)
         self._tell_stored(search)
         while search.found < space.size and not self.is_over():
@@ -161,7 +163,7 @@ class Exploration:
 
     def _to_run(
         self, point: SweepPoint, space: SweepSpace, search: Search | None
-    ) -> Iterator[Task]:
+    ) -> Iterator[PointTask]:
         key, found = self._resolved(point, space)
         label = self.file.label(point, key)
         known = self.store.seen.keys.get(key)
@@ -178,7 +180,7 @@ class Exploration:
             self._taken += 1
             yield found
 
-    def _resolved(self, point: SweepPoint, space: SweepSpace) -> tuple[str, Task | Answer]:
+    def _resolved(self, point: SweepPoint, space: SweepSpace) -> tuple[str, PointTask | Answer]:
         """Return the key of a point, and its task, or the answer if it cannot be resolved."""
         try:
             task = self.file.resolved(point, space)
@@ -188,7 +190,7 @@ class Exploration:
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def _take(self, task: Task, answer: Answer) -> None:
+    def _take(self, task: PointTask, answer: Answer) -> None:
         """Store the answer of a task, for every point that waits for it."""
         waiting = self._waiting.pop(task.key)
         for number, (label, search, point) in enumerate(waiting):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from systolic.run.processes import Ended, as_finished
-from systolic.sweep.rows import MACHINE, Answer, Manner, Task, answer, ended_text, failed
+from systolic.sweep.rows import MACHINE, Answer, PointManner, PointTask, answer, ended_text, failed
 
 
 def cores() -> int:
@@ -27,9 +27,11 @@ class LocalScheduler:
     """
 
     jobs: int
-    manner: Manner
+    manner: PointManner
 
-    def answers(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Answer] | None, None, None]:
+    def answers(
+        self, tasks: Iterable[PointTask]
+    ) -> Generator[tuple[PointTask, Answer] | None, None, None]:
         """Yield tasks with their answers as they are done; None when a moment has passed."""
         run = partial(answer, manner=self.manner)
         with closing(as_finished(run, tasks, jobs=self.jobs, apart=True)) as found:
@@ -40,7 +42,7 @@ class LocalScheduler:
                     yield pair[0], answer_of(*pair)
 
 
-def answer_of(task: Task, found: Answer | Ended) -> Answer:
+def answer_of(task: PointTask, found: Answer | Ended) -> Answer:
     """Return the answer of a task, also of one whose processes were ended."""
     if isinstance(found, Ended):
         return failed(ended_text(found), MACHINE, "once" if task.compiled_for else "each")

@@ -15,7 +15,7 @@ from systolic.errors import SystolicError
 from systolic.report.sweeps.pairs import PointRow
 from systolic.run.processes import Ended, as_finished
 from systolic.run.provenance import plain
-from systolic.sweep.rows import Task, ended_text, flat, summary_row
+from systolic.sweep.rows import PointTask, ended_text, flat, summary_row
 from systolic.sweep.search import Search
 from systolic.sweep.space import SweepFile
 
@@ -26,7 +26,7 @@ class _Item:
 
     number: int
     row: dict[str, Any]
-    task: Task | str
+    task: PointTask | str
     values: bool
 
 
@@ -78,7 +78,7 @@ def _items(file: SweepFile, searches: dict[int, tuple[Search, SweepPoint]]) -> I
                 searches[number] = (search, point)
             row = {"sweep": point.sweep, "vary": plain(point.varied)}
             try:
-                task: Task | str = file.resolved(point, space)
+                task: PointTask | str = file.resolved(point, space)
             except SystolicError as error:
                 task = str(error)
             yield _Item(number, row, task, file.values)

@@ -26,7 +26,7 @@ from systolic.writing import replacing
 TABLE = "results"
 LONGEST_REASON = 300
 EXPORTS = (".duckdb", ".csv")
-Found = TypeVar("Found")
+Asked = TypeVar("Asked")
 
 
 def query(folder: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -84,7 +84,7 @@ def _cell(name: str) -> str:
     return f"case when {formula} then '''' || {column} else {column} end as {column}"
 
 
-def _with_results(folder: Path, act: Callable[[Any], Found]) -> Found:
+def _with_results(folder: Path, act: Callable[[Any], Asked]) -> Asked:
     """Return what `act` makes of a connection that has the table of results."""
     duckdb = needed("duckdb", "a question about results")
     store = folder / RESULTS
@@ -92,7 +92,7 @@ def _with_results(folder: Path, act: Callable[[Any], Found]) -> Found:
         raise SystolicError(f"{store}: there are no results of systolic sweep")
     check_version(store, writing=False)
 
-    def read(parts: list[Path], lines: list[bytes]) -> Found:
+    def read(parts: list[Path], lines: list[bytes]) -> Asked:
         if not parts and not lines:
             raise SystolicError(f"{store}: holds no row yet")
         with _connected(duckdb) as connection:

@@ -44,7 +44,7 @@ class ProgramWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PointTask:
     """A point to run, as other processes receive it.
 
     key: of the point. work: what is run. compiled_for: the run whose program is taken, with its
@@ -69,14 +69,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class PointManner:
     """How points are run. values: False for times only. summaries: keep whole summaries."""
 
     values: bool
     summaries: bool = False
 
 
-def answer(task: Task, manner: Manner) -> Answer:
+def answer(task: PointTask, manner: PointManner) -> Answer:
     """Run a point; never raises but for Ctrl-C."""
     found = _caught(lambda: _result(task, manner.values))
     program = "once" if task.compiled_for else "each"
@@ -109,7 +109,7 @@ def _inside(row: Mapping[str, Any]) -> bytes:
     return json.dumps(finite, separators=(",", ":"), allow_nan=False).encode()[1:-1]
 
 
-def _result(task: Task, values: bool) -> Result:
+def _result(task: PointTask, values: bool) -> Result:
     work = task.work
     if isinstance(work, ProgramWork):
         return run(work.module, work.chip, engine=work.engine)
@@ -205,7 +205,7 @@ def _ports(ports: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, in
 # -- rows with whole summaries --------------------------------------------------------------------
 
 
-def summary_row(row: PointRow, task: Task, values: bool) -> PointRow:
+def summary_row(row: PointRow, task: PointTask, values: bool) -> PointRow:
     """Return the row of a point: its sweep and varied values, and its summary or its error."""
     found = _caught(lambda: _result(task, values))
     if isinstance(found, dict):

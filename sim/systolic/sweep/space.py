@@ -37,7 +37,7 @@ from systolic.isa import Module
 from systolic.run.program import check_module, program_chip, read_program
 from systolic.run.provenance import plain
 from systolic.sweep.key import Digests
-from systolic.sweep.rows import ProgramWork, Task
+from systolic.sweep.rows import PointTask, ProgramWork
 
 TIMES = re.compile(r"chip\.(clock\.[^.]+|.*(_cycles|_per_cycle|_mhz)|.*\.cycles_per_vector\.[^.]+)")
 """Keys that change times only: latencies, bandwidths and clocks, but no banks and no sizes."""
@@ -109,16 +109,16 @@ class SweepFile:
         """Return how many points all sweeps have."""
         return sum(space.size for space in self.spaces)
 
-    def resolved(self, point: SweepPoint, space: SweepSpace) -> Task:
+    def resolved(self, point: SweepPoint, space: SweepSpace) -> PointTask:
         """Return what is to be run at a point; ConfigError if its values make no sense."""
         if isinstance(self.file, ProgramSweep):
             return self._program_task(self.file, point)
         config = self._loader.load(point.overrides)
         if space.table.program == "each":
-            return Task(self.digests.key_of_run(config), config)
+            return PointTask(self.digests.key_of_run(config), config)
         first = self._loader.load(space.point_with(_first_times(space, point)).overrides)
         of_first = self.digests.key_of_run(first)
-        return Task(self.digests.key_of_run(config, of_first), config, (of_first, first))
+        return PointTask(self.digests.key_of_run(config, of_first), config, (of_first, first))
 
     def label(self, point: SweepPoint, key: str) -> Label:
         """Return the labels of a point; key: of its results."""
@@ -154,7 +154,7 @@ class SweepFile:
     def _chips(self) -> dict[str, Chip]:
         return {}
 
-    def _program_task(self, file: ProgramSweep, point: SweepPoint) -> Task:
+    def _program_task(self, file: ProgramSweep, point: SweepPoint) -> PointTask:
         named = [o for o in point.overrides if o.path == ("chip",)]
         given = [o for o in point.overrides if o.path not in (("sweep",), ("chip",))]
         text = repr([(o.path, o.value) for o in (*named[-1:], *given)])
@@ -164,7 +164,7 @@ class SweepFile:
         chip = self._chips[text]
         check_module(file.module, chip)
         key = self.digests.key_of_program(file.sha256, chip, file.engine)
-        return Task(key, ProgramWork(file.module, chip, file.engine))
+        return PointTask(key, ProgramWork(file.module, chip, file.engine))
 
 
 def load_sweep(path: Path, overrides: Sequence[Override], *, values: bool) -> SweepFile:

@@ -44,7 +44,7 @@ TEXTS = ("key", "sweep", "vary", "bound_why", "error", "failure", "program", "su
 LABELS = ("key", "sweep", "vary", "summary")
 """Columns that say which point a row is of; rows of one key may differ in them."""
 
-Found = TypeVar("Found")
+ReadOut = TypeVar("ReadOut")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Seen:
+class KnownRows:
     """What has been read of a store: what is known of each key, and which rows there are."""
 
     keys: dict[str, Stored] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Store:
         self._tails: dict[str, int] = {}
         now = time.monotonic()
         self._part_due, self._sync_due, self._look_due = now, now, now
-        self.seen = Seen()
+        self.seen = KnownRows()
         self._adopt()
         self.look()
         self.require_one_result()
@@ -290,7 +290,7 @@ def check_version(folder: Path, *, writing: bool) -> None:
         )
 
 
-def snapshot(folder: Path, read: Callable[[list[Path], list[bytes]], Found]) -> Found:
+def snapshot(folder: Path, read: Callable[[list[Path], list[bytes]], ReadOut]) -> ReadOut:
     """Return what `read` makes of all parts, and of the lines of journals that are in no part.
 
     It is called again if a part has been made one with others meanwhile.

@@ -13,7 +13,7 @@ from typing import Any
 
 from systolic.report.sweeps.pairs import PointRow
 
-Place = tuple[Any, ...]
+AxisPlace = tuple[Any, ...]
 """The values that the keys of an axis have together."""
 
 
@@ -22,14 +22,14 @@ class SweepAxis:
     """Keys that vary together, and their values in order: numbers by size, others as they come."""
 
     keys: tuple[str, ...]
-    values: tuple[Place, ...]
+    values: tuple[AxisPlace, ...]
 
     @property
     def name(self) -> str:
         """Return the keys by their last words: ``rows, cols``."""
         return ", ".join(last_word(key) for key in self.keys)
 
-    def of(self, row: PointRow) -> Place:
+    def of(self, row: PointRow) -> AxisPlace:
         """Return the place of a row on the axis."""
         return place_of(row, self.keys)
 
@@ -51,12 +51,12 @@ def axes_of(rows: Sequence[PointRow], zips: Sequence[Sequence[str]] = ()) -> lis
     return found
 
 
-def place_of(row: PointRow, keys: Sequence[str]) -> Place:
+def place_of(row: PointRow, keys: Sequence[str]) -> AxisPlace:
     """Return the values that keys have in a row; None for one that it has not."""
     return tuple(_hashable(row["vary"].get(key)) for key in keys)
 
 
-def place_text(place: Place) -> str:
+def place_text(place: AxisPlace) -> str:
     """Return a place as a label: its values, each once if they are all the same."""
     texts = [value_word(value) for value in place]
     return texts[0] if len(set(texts)) == 1 else " x ".join(texts)
@@ -76,7 +76,7 @@ def _hashable(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | Mapping) else value
 
 
-def _sorted(values: tuple[Place, ...]) -> tuple[Place, ...]:
+def _sorted(values: tuple[AxisPlace, ...]) -> tuple[AxisPlace, ...]:
     if all(_is_number(value) for place in values for value in place):
         return tuple(sorted(values))
     return values

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from systolic.report.sweeps.axes import Place, SweepAxis, axes_of, last_word, place_text
+from systolic.report.sweeps.axes import AxisPlace, SweepAxis, axes_of, last_word, place_text
 from systolic.report.sweeps.pairs import PointRow
 
 SERIES_KEY = "compile.via"
@@ -43,7 +43,7 @@ def lines_marks(
     axis = _axis(rows, axes)
     others = [each for each in axes if each.keys != axis.keys]
     number_of = {place: number for number, place in enumerate(axis.values)}
-    series: dict[tuple[Place, ...], dict[int, float]] = {}
+    series: dict[tuple[AxisPlace, ...], dict[int, float]] = {}
     for row in rows:
         found = series.setdefault(tuple(each.of(row) for each in others), {})
         found[number_of[axis.of(row)]] = float(row[column])
@@ -63,7 +63,7 @@ def _axis(rows: Sequence[PointRow], axes: Sequence[SweepAxis]) -> SweepAxis:
     return SweepAxis(keys, (tuple(rows[0]["vary"][key] for key in keys),))
 
 
-def _name(axes: Sequence[SweepAxis], places: Sequence[Place]) -> str:
+def _name(axes: Sequence[SweepAxis], places: Sequence[AxisPlace]) -> str:
     return ", ".join(
         f"{last_word(axis.keys[0])} {place_text(place)}"
         for axis, place in zip(axes, places, strict=True)

@@ -18,7 +18,7 @@ from systolic.errors import shortened
 from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
 from systolic.report.summary.wording import time_text
-from systolic.report.sweeps.axes import Place, axes_of, last_word, place_text
+from systolic.report.sweeps.axes import AxisPlace, axes_of, last_word, place_text
 from systolic.report.sweeps.found import SweepRows
 from systolic.report.sweeps.front import front_marks
 from systolic.report.sweeps.heat_map import HeatMarks, heat_marks
@@ -38,7 +38,7 @@ LOG_FROM = 10
 """Results that differ by more than this factor are drawn on a logarithmic axis."""
 
 
-Panel = Callable[[Axes, SweepRows], None]
+DrawPanel = Callable[[Axes, SweepRows], None]
 
 
 def plot_sweeps(
@@ -90,7 +90,7 @@ def draw_found(kind: str, sweeps: Sequence[SweepRows], path: Path, *, title: str
         path.unlink(missing_ok=True)  # of an earlier exploration
 
 
-def _page(sweeps: Sequence[SweepRows], path: Path, title: str, draw: Panel) -> None:
+def _page(sweeps: Sequence[SweepRows], path: Path, title: str, draw: DrawPanel) -> None:
     columns = min(COLUMNS, len(sweeps))
     lines = -(-len(sweeps) // columns)
     pitch = CAPTION_HEIGHT + PANEL_HEIGHT + FOOT_HEIGHT
@@ -312,7 +312,7 @@ def _plain(axes: Axes, grid: str = "") -> None:
     axes.spines["bottom"].set_color(style.HAIR)
 
 
-def _places(axes: Axes, values: Sequence[Place], side: str) -> None:
+def _places(axes: Axes, values: Sequence[AxisPlace], side: str) -> None:
     """Write the values of an axis, but no more than there is room for."""
     step = -(-len(values) // MOST_TICKS)
     shown = range(0, len(values), step)

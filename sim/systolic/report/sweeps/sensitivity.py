@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from systolic.report.sweeps.axes import Place, SweepAxis, axes_of
+from systolic.report.sweeps.axes import AxisPlace, SweepAxis, axes_of
 from systolic.report.sweeps.pairs import PointRow
 
 
@@ -21,8 +21,8 @@ class SensitivityMark:
 
     axis: SweepAxis
     share: float
-    best: Place
-    worst: Place
+    best: AxisPlace
+    worst: AxisPlace
 
 
 def sensitivity_marks(
@@ -43,7 +43,7 @@ def sensitivity_marks(
 def _mark(
     axis: SweepAxis, rows: Sequence[PointRow], logs: Sequence[float], is_grid: bool
 ) -> SensitivityMark:
-    groups: dict[Place, list[float]] = {}
+    groups: dict[AxisPlace, list[float]] = {}
     for row, value in zip(rows, logs, strict=True):
         groups.setdefault(axis.of(row), []).append(value)
     means = {place: sum(values) / len(values) for place, values in groups.items()}
