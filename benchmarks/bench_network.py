@@ -78,7 +78,8 @@ def main() -> None:
     each = seconds / hops
     print(f"a million additions: {loop:.3f} s")
     print(
-        f"loaded torus: {hops:,} packet-hops, {each * 1e6:.1f} us each ({each / loop * 1e6:.0f} additions)"
+        f"loaded torus: {hops:,} packet-hops, {each * 1e6:.1f} us each "
+        f"({each / loop * 1e6:.0f} additions)"
     )
     seconds = process_seconds()
     print(f"torus_1024 as a process: {seconds:.1f} s ({seconds / loop:.0f} million additions)")
