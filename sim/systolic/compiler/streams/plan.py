@@ -335,12 +335,12 @@ def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[StreamPlan]:
         if loading > queues or storing > queues:
             continue
         for many in slots:
-            for ways in sorted({1, 2, min(loading, storing), max(loading, storing)}):
-                if ways > lanes:
-                    continue
-                yield StreamPlan(
-                    cut, many, loading, storing, min(ways, loading), min(ways, storing)
-                )
+            load_ways, store_ways = (
+                sorted({1, 2, queues_of} & set(range(1, min(lanes, queues_of) + 1)))
+                for queues_of in (loading, storing)
+            )
+            for ways in product(load_ways, store_ways):
+                yield StreamPlan(cut, many, loading, storing, *ways)
 
 
 def _moving(chip: Chip, moves: list[tuple[str, TileCopy]]) -> _Moving:
