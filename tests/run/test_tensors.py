@@ -31,8 +31,8 @@ def without_waits(program: Program) -> Program:
 def test_a_program_with_races_is_refused(monkeypatch: pytest.MonkeyPatch, values: bool) -> None:
     made = systolic.run.execute.compile_graph
 
-    def racy(*arguments: Any) -> Any:
-        compiled = made(*arguments)
+    def racy(*arguments: Any, **named: Any) -> Any:
+        compiled = made(*arguments, **named)
         late = replace(compiled.synchronised, program=without_waits(compiled.program))
         return replace(compiled, synchronised=late)
 

@@ -12,8 +12,8 @@ from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.tasks import Loops, Task, tiling
 from systolic.compiler.pipeline import CompiledGraph
-from systolic.isa import Access, Instruction, Program
-from systolic.isa.effects import accumulates
+from systolic.isa import Access, Buffer, Instruction, Program
+from systolic.isa.effects import accumulates, writes
 from systolic.isa.opcodes import BY_CLASS
 from systolic.layout import Shape
 
@@ -27,7 +27,8 @@ def show_lower(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         shapes = [str(compiled.graph.shape(name)) for name in op.inputs]
         yield f"layer {op.name}: {compiled.graph.shape(op.output)} = {op.kind}({', '.join(shapes)})"
         yield from (f"  node {node}" for node in layers.nodes if node.layer == op.name)
-    yield "matrices (rows lie on partitions)"
+    if layers.matrices:
+        yield "matrices (rows lie on partitions)"
     yield from _cut([f"  {_matrix(m)}" for m in layers.matrices], limit)
     for place in layers.dram:
         yield f"dram {place.base}: {place.name} = {_in_dram(place.shape)}, {place.size_bytes} bytes"
@@ -49,6 +50,11 @@ def _matrix(matrix: Matrix) -> str:
 
 def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     """Yield the tiling, the loops, the tasks, and how many dependencies there are of each kind."""
+    if compiled.streamed is not None:
+        yield from (f"stream {text}" for text in compiled.streamed.choices)
+        saving = compiled.saving
+        yield f"between units {saving.data} data and {saving.memory} memory dependencies"
+        return
     tiled, layers = compiled.tiled, compiled.layers
     p, q = tiled.block
     if not all(matrix.block for matrix in layers.matrices):
@@ -102,6 +108,10 @@ def _task(task: Task) -> str:
 
 def show_place(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     """Yield each tile's places and times, the fullest moment, and the bytes that were spilled."""
+    if compiled.streamed is not None:
+        yield from _places_of_streams(compiled.program, limit)
+        yield f"dram: {compiled.scheduled.dram_bytes} bytes"
+        return
     stays = sorted(compiled.scheduled.stays, key=lambda s: (s.first_task, s.start))
     peak = 0
     for task in sorted({s.first_task for s in stays}):
@@ -123,6 +133,22 @@ def show_place(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         ],
         limit,
     )
+
+
+def _places_of_streams(program: Program, limit: int) -> Iterator[str]:
+    """Yield the bytes of the state buffer that instructions write, in their order."""
+    found = dict.fromkeys(
+        (access.lanes, access.span, access.dtype)
+        for instruction in program.instructions
+        for access in writes(instruction)
+        if access.buffer is Buffer.STATE
+    )
+    yield f"state buffer: {len(found)} places are written"
+    lines = [
+        f"  bytes {span.first}:{span.stop} of partitions {lanes.first}:{lanes.stop}, {dtype}"
+        for lanes, span, dtype in found
+    ]
+    yield from _cut(lines, limit)
 
 
 def show_schedule(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:

@@ -15,6 +15,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import LoadWeights, Program
 from systolic.machine import simulate
 from systolic.machine.spared import NOTHING, Spared
+from systolic.run.judge import judge_on
 from systolic.run.result import Result
 
 ChipTables = dict[str, Any]
@@ -139,4 +140,6 @@ def _spares(result: Result, spared: Spared) -> bool:
 def _recompiled(result: Result, chip: Chip) -> Program:
     compiled = result.compiled
     assert compiled is not None
-    return compile_graph(compiled.program.name, compiled.graph, chip, compiled.options).program
+    return compile_graph(
+        compiled.program.name, compiled.graph, chip, compiled.options, judge=judge_on(chip)
+    ).program

@@ -164,7 +164,7 @@ def test_every_way_to_broadcast(left, right, dims, home, engine):
 
 
 def test_a_row_is_spread_by_a_step_of_0():
-    builder = GraphBuilder("dram")
+    builder = GraphBuilder("state_buffer")
     builder.tensor("a", "f32[9,7]")
     builder.tensor("b", "f32[7]")
     builder.add("binary", ("a", "b"), "f32[9,7]", operator="add", broadcast_dimensions=[1],

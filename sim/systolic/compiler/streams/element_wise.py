@@ -18,8 +18,8 @@ from systolic.compiler.streams.work import (
     FramePart,
     Kernel,
     KernelStep,
-    Side,
     StreamFrame,
+    StreamSide,
     StreamWork,
 )
 from systolic.workload import Graph, Operation
@@ -134,8 +134,8 @@ def element_wise(graph: Graph, group: Sequence[Operation]) -> StreamWork:
             refs = [len(number) + len(steps) - 1]
         result[op.output] = refs[0]
     sides = (
-        Side(last.output, out.element_type),
-        *(Side(name, _machine_type(graph, name)) for name, _ in number),
+        StreamSide(last.output, out.element_type),
+        *(StreamSide(name, _machine_type(graph, name)) for name, _ in number),
     )
     kernel = Kernel(tuple(range(1, len(sides))), tuple(steps))
     along = [[Along(out, dim) for dim in range(out.rank)]]

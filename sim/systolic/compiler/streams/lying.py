@@ -10,7 +10,7 @@ from systolic.hw.datatypes import SIZE_BYTES
 from systolic.isa import Access, Buffer
 from systolic.isa.access import MAX_PAIRS
 
-Order = list[tuple[int, int]]
+ColumnOrder = list[tuple[int, int]]
 """(number, count) of the modes of columns, in the order in which an engine takes the elements."""
 
 
@@ -37,7 +37,7 @@ def pattern_access(lying: Lying, pairs: Sequence[tuple[int, int]]) -> Access:
     return Access(Buffer.STATE, lying.dtype, 0, lying.lanes, lying.first, pairs_of(pairs))
 
 
-def named_by_four(lying: Sequence[Lying], order: Order) -> Iterator[list[Access]]:
+def named_by_four(lying: Sequence[Lying], order: ColumnOrder) -> Iterator[list[Access]]:
     """Yield accesses to the same elements of several operands, as many as four pairs can name."""
     found = [pattern_access(each, [(each.steps[n], count) for n, count in order]) for each in lying]
     if max(len(access.pattern) for access in found) <= MAX_PAIRS:
@@ -48,7 +48,7 @@ def named_by_four(lying: Sequence[Lying], order: Order) -> Iterator[list[Access]
         yield from named_by_four([each.moved(n * each.steps[number]) for each in lying], inner)
 
 
-def shared(lying: Sequence[Lying], order: Order, shares: int) -> Iterator[list[Access]]:
+def shared(lying: Sequence[Lying], order: ColumnOrder, shares: int) -> Iterator[list[Access]]:
     """Yield accesses to the same elements of several operands, in equal shares for engines."""
     if shares == 1 or not order or order[0][1] < shares:
         yield from named_by_four(lying, order)

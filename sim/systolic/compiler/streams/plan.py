@@ -30,10 +30,12 @@ JUDGED = 12
 """How many plans of a frame are simulated."""
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""
-JUDGED_BYTES = 2 << 20
+JUDGED_BYTES = 4 << 20
 """The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
 JUDGED_INSTRUCTIONS = 4_000
 """The most instructions of all of them together."""
+MOST_GAPS = 9
+"""Of more operands than these ways are for, all are brought with as many gaps at a time."""
 MOST_TILES = 1024
 """More tiles than these are not looked at where fewer are possible."""
 
@@ -182,9 +184,11 @@ def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
                 own.append(number)
             unit = max(unit, mode.steps[side] * mode.extent)
         choices.append(own[:3])
-    for chosen in product(*choices):
-        if any(chosen):
-            yield tuple(chosen)
+    if math.prod(map(len, choices)) <= MOST_GAPS:
+        yield from (chosen for chosen in product(*choices) if any(chosen))
+        return
+    for level in range(1, max(map(len, choices))):
+        yield tuple(own[min(level, len(own) - 1)] for own in choices)
 
 
 def _grown(frame: StreamFrame, columns: list[int], room: int, sides: int) -> list[int] | None:
@@ -335,12 +339,12 @@ def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[StreamPlan]:
         if loading > queues or storing > queues:
             continue
         for many in slots:
-            for ways in sorted({1, 2, min(loading, storing), max(loading, storing)}):
-                if ways > lanes:
-                    continue
-                yield StreamPlan(
-                    cut, many, loading, storing, min(ways, loading), min(ways, storing)
-                )
+            load_ways, store_ways = (
+                sorted({1, 2, queues_of} & set(range(1, min(lanes, queues_of) + 1)))
+                for queues_of in (loading, storing)
+            )
+            for ways in product(load_ways, store_ways):
+                yield StreamPlan(cut, many, loading, storing, *ways)
 
 
 def _moving(chip: Chip, moves: list[tuple[str, TileCopy]]) -> _Moving:

@@ -15,8 +15,8 @@ from systolic.compiler.streams.work import (
     FramePart,
     Kernel,
     KernelStep,
-    Side,
     StreamFrame,
+    StreamSide,
     StreamWork,
 )
 from systolic.hw.datatypes import data_type
@@ -42,7 +42,7 @@ def _windowed(
     out, layer = carrier_shape(graph.shape(op.output)), op.part_of or op.name
     step = KernelStep(LaneStep(Pool, {"function": name}), (0,), out.element_type, layer)
     source = carrier_shape(graph.shape(op.inputs[0]))
-    sides = (Side(op.output, out.element_type), Side(op.inputs[0], source.element_type))
+    sides = (StreamSide(op.output, out.element_type), StreamSide(op.inputs[0], source.element_type))
     return [_reducing(sides, out, along, FramePart(Kernel((1,), (step,)), inner))]
 
 
@@ -58,7 +58,7 @@ def _nest_of(reduced: list[tuple[int, Along]]) -> Modes | None:
 
 
 def _reducing(
-    sides: tuple[Side, Side], out: Shape, along: list[Along], part: FramePart
+    sides: tuple[StreamSide, StreamSide], out: Shape, along: list[Along], part: FramePart
 ) -> StreamWork:
     own = [Along(out, dim) for dim in range(out.rank)]
     frames = tuple(
@@ -111,7 +111,7 @@ def _by_segments(
     """
     out, layer = carrier_shape(graph.shape(op.output)), op.part_of or op.name
     taken = {each for each, _ in graph.tensors}
-    source = Side(op.inputs[0], carrier_shape(graph.shape(op.inputs[0])).element_type)
+    source = StreamSide(op.inputs[0], carrier_shape(graph.shape(op.inputs[0])).element_type)
     accumulator = data_type(source.dtype).accumulator
     function = "sum" if name == "mean" else name
     step = KernelStep(LaneStep(Pool, {"function": function}), (0,), accumulator, layer)
@@ -125,7 +125,7 @@ def _by_segments(
         while tensor in taken:
             tensor += "_"
         made = Shape(accumulator, (left, *out.dims))
-        sides = (Side(tensor, accumulator), source)
+        sides = (StreamSide(tensor, accumulator), source)
         own = [Along(made, dim + 1) for dim in range(out.rank)]
         steps = (results, outermost.steps[1] * segment[0].extent)
         whole, rest = divmod(outermost.extent, segment[0].extent)
@@ -147,7 +147,7 @@ def _by_segments(
     if name == "mean":
         divide = LaneStep(TensorScalar, {"op": "divide", "scalar": float(total)})
         last = (step, KernelStep(divide, (1,), out.element_type, layer))
-    sides = (Side(op.output, out.element_type), source)
+    sides = (StreamSide(op.output, out.element_type), source)
     part = FramePart(Kernel((1,), last), (Mode(count, (0, results)),))
     found.append(_reducing(sides, out, along, part))
     return found

@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.places.boxes import Along, boxes, pieces
 from systolic.compiler.places.modes import Mode, by_step, coalesce
-from systolic.compiler.streams.work import FramePart, Kernel, Side, StreamFrame, StreamWork
+from systolic.compiler.streams.work import FramePart, Kernel, StreamFrame, StreamSide, StreamWork
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 from systolic.workload.operations.concat import ConcatAttributes
@@ -115,10 +115,10 @@ def _apart(graph: Graph, op: Operation, segments: Sequence[ResultBox]) -> tuple[
     out = carrier_shape(graph.shape(op.output))
     found: list[StreamFrame] = []
     for segment in segments:
-        sides, along = [Side(op.output, out.element_type)], [_along_out(out, segment)]
+        sides, along = [StreamSide(op.output, out.element_type)], [_along_out(out, segment)]
         if segment.source is not None:
             shape = carrier_shape(graph.shape(segment.source))
-            sides.append(Side(segment.source, shape.element_type))
+            sides.append(StreamSide(segment.source, shape.element_type))
             along.append(_along_source(shape, segment))
         kernel = Kernel((1,)) if segment.source is not None else Kernel((), (), segment.value)
         found += [
@@ -179,7 +179,7 @@ def _side_by_side(
     None if a segment is no mode there, or if other dimensions lie between its elements.
     """
     out = carrier_shape(graph.shape(op.output))
-    sides, along = [Side(op.output, out.element_type)], [_along_out(out, group[0])]
+    sides, along = [StreamSide(op.output, out.element_type)], [_along_out(out, group[0])]
     kernels: list[Kernel] = []
     for segment in group:
         if segment.source is None:
@@ -187,7 +187,7 @@ def _side_by_side(
             continue
         kernels.append(Kernel((len(sides),)))
         shape = carrier_shape(graph.shape(segment.source))
-        sides.append(Side(segment.source, shape.element_type))
+        sides.append(StreamSide(segment.source, shape.element_type))
         along.append(_along_source(shape, segment))
     whole = _one_mode(sum(segment.size[dim] for segment in group), [along[0][dim]], 1)
     if whole is None:

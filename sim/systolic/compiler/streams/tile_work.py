@@ -10,7 +10,7 @@ from typing import NamedTuple
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import COPY, LaneStep, with_each, with_lane
-from systolic.compiler.streams.lying import Lying, Order, pattern_access, shared
+from systolic.compiler.streams.lying import ColumnOrder, Lying, pattern_access, shared
 from systolic.compiler.streams.reductions import ReducedPairs, levels, segments
 from systolic.compiler.streams.stage import Stage, TileBuffer
 from systolic.compiler.streams.tiling import TileShape, pairs_of
@@ -161,7 +161,9 @@ class TileWork:
         lying = Lying(self.shape.frame.sides[0].dtype, first, self.shape.lanes, steps, elements)
         return HeldColumns(lying.moved(self.shape.first_column(part)), region)
 
-    def _compact(self, part: FramePart, key: BufferKey, dtype: str, order: Order) -> HeldColumns:
+    def _compact(
+        self, part: FramePart, key: BufferKey, dtype: str, order: ColumnOrder
+    ) -> HeldColumns:
         """Return columns that follow one another in the order in which engines take them."""
         first, region = self.buffers[key]
         steps, size = [0] * len(self.shape.modes(part)), 1
@@ -178,7 +180,7 @@ class TileWork:
         lane: LaneStep,
         taken: list[HeldColumns],
         target: HeldColumns,
-        order: Order,
+        order: ColumnOrder,
     ) -> None:
         """Add the instruction of a step, or several where four pairs do not name its elements."""
         lane, taken = _by_lane(lane, taken)

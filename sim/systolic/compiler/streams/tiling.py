@@ -21,7 +21,7 @@ from systolic.compiler.places.modes import Mode, Modes, coalesce, stretch
 from systolic.compiler.streams.work import FramePart, StreamFrame
 from systolic.isa.access import MAX_PAIRS, Pattern
 
-StepCounts = tuple[tuple[int, int], ...]
+StrideCounts = tuple[tuple[int, int], ...]
 
 
 class Cut(NamedTuple):
@@ -203,7 +203,7 @@ class TileShape:
             found += _moves(lanes, columns, _Begin(first, chip_at, dram_at), ways)
         return found
 
-    def _lane_groups(self, side: int) -> Iterator[tuple[StepCounts, int, int, bool]]:
+    def _lane_groups(self, side: int) -> Iterator[tuple[StrideCounts, int, int, bool]]:
         """Yield (pairs of partitions, first partition, place, whether it is the last group).
 
         There are two groups if the last partition of the outermost mode begins earlier.
@@ -237,7 +237,7 @@ class _Begin(NamedTuple):
 
 
 def _moves(
-    lanes: StepCounts, columns: list[tuple[int, int, int]], begin: _Begin, ways: int = 1
+    lanes: StrideCounts, columns: list[tuple[int, int, int]], begin: _Begin, ways: int = 1
 ) -> Iterator[TileCopy]:
     """Yield copies of some partitions: what four pairs cannot name is cut, as is what is shared.
 

@@ -17,7 +17,7 @@ from systolic.layout import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class StreamSide:
     """A tensor of which a stream reads or writes elements: its name, its type in memory."""
 
     tensor: str
@@ -75,7 +75,7 @@ class StreamFrame:
     inner: the modes of the result inside `modes`, over which its parts lie side by side.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[StreamSide, ...]
     at: tuple[int, ...]
     modes: Modes
     parts: tuple[FramePart, ...]
