@@ -45,7 +45,7 @@ _LAST_LEGAL = LastLegal()
 NEEDS_CORES = "needed a chip of several cores ([[cores]])"
 
 
-class Surroundings(Protocol):
+class AroundCore(Protocol):
     """What holds the copies and posts of a core that concern others against a chip of several."""
 
     def check_move(self, copy: DmaCopy) -> None:
@@ -55,7 +55,7 @@ class Surroundings(Protocol):
         """Raise ProgramError unless the place posted to is there."""
 
 
-def check_program(program: Program, chip: Chip, around: Surroundings | None = None) -> None:
+def check_program(program: Program, chip: Chip, around: AroundCore | None = None) -> None:
     """Raise ProgramError for the first instruction that the chip cannot execute.
 
     The program that was found legal last is not looked through again for the same chip. around: of
@@ -80,7 +80,7 @@ def check_program(program: Program, chip: Chip, around: Surroundings | None = No
         _LAST_LEGAL.note(program, chip)
 
 
-def _check_semaphores(instruction: Instruction, count: int, around: Surroundings | None) -> None:
+def _check_semaphores(instruction: Instruction, count: int, around: AroundCore | None) -> None:
     used = [wait.semaphore for wait in instruction.waits]
     for post in instruction.posts:
         if not isinstance(post, RemotePost):
@@ -98,7 +98,7 @@ def _check_semaphores(instruction: Instruction, count: int, around: Surroundings
 
 
 def _check_instruction(
-    instruction: Instruction, chip: Chip, forms: LegalForms, around: Surroundings | None
+    instruction: Instruction, chip: Chip, forms: LegalForms, around: AroundCore | None
 ) -> None:
     if isinstance(instruction, DmaMove):
         if around is None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import MultiCoreChip
-from systolic.hw.spec.places import Place, core, joined
+from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.hw.units import dma_queue
 from systolic.isa import Program
 from systolic.isa.instruction import Command
@@ -195,7 +195,7 @@ class ChipMachine:
 
     # -- cores as processors see them -------------------------------------------------------------
 
-    def blocked_by(self, place: Place, tick: int) -> str:
+    def blocked_by(self, place: ChipPlace, tick: int) -> str:
         """Return the core if it runs a program, or is about to; else ""."""
         runs = [each.launch for each in self._running if not each.has_stopped(tick)]
         runs += [launch for _, launch in self._starting]
@@ -221,7 +221,7 @@ class ChipMachine:
         ]
         return bool(done) and tick >= done[0]
 
-    def start(self, by: tuple[Place, int], tick: int) -> None:
+    def start(self, by: tuple[ChipPlace, int], tick: int) -> None:
         """Start the program of a command at a tick."""
         for number, launch in enumerate(self.joint.launches):
             if launch.by == by:

@@ -12,7 +12,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Dma, MultiCoreChip
-from systolic.hw.spec.places import Place, core, joined
+from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.isa.instruction import DmaMove
 from systolic.machine.register.chip.runs import End, Run, bundles_of, ends_of, engines_of
@@ -50,7 +50,7 @@ class ChipCopy(CopyJob):
     """A copy under way; its runs lie between any places of the chip."""
 
     def __init__(
-        self, index: int, copy: DmaCopy, own: Place, dma: Dma, chip: MultiCoreChip
+        self, index: int, copy: DmaCopy, own: ChipPlace, dma: Dma, chip: MultiCoreChip
     ) -> None:
         self.ends = ends_of(copy, own)
         super().__init__(index, copy, dma, bundles_of(copy, self.ends, dma, chip))
@@ -61,7 +61,7 @@ class ChipCopy(CopyJob):
         self.passes = 2 if within_dram and is_plain else 1
         self.is_dram = any(end.is_dram for end in self.ends)
         self.engines = engines_of(copy, dma) if dma.is_spread else frozenset()
-        self._holdings: dict[tuple[Place, ...], Holding] = {}
+        self._holdings: dict[tuple[ChipPlace, ...], Holding] = {}
 
     @property
     def run(self) -> Run:
@@ -77,7 +77,7 @@ class ChipCopy(CopyJob):
             self._holdings[places] = holding(chip, places, accumulates=self.accumulates)
         return self._holdings[places]
 
-    def ways(self) -> set[tuple[Place, ...]]:
+    def ways(self) -> set[tuple[ChipPlace, ...]]:
         """Return the endpoints of all runs that are still to come, and of that in hand."""
         return {bundle[0].places for bundle in (self.bundle, *self.rest)}  # type: ignore[attr-defined]
 
@@ -89,7 +89,7 @@ class ChipQueue(DmaQueue):
         self,
         context: Context,
         number: int,
-        own: Place,
+        own: ChipPlace,
         spec: Dma,
         period: int,
         around: Surroundings,

@@ -12,7 +12,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.spec import Dma, MultiCoreChip
-from systolic.hw.spec.places import Place, controller, place_of
+from systolic.hw.spec.places import ChipPlace, controller, place_of
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.instruction import DmaMove
 from systolic.isa.instruction.on_dma import CODE
@@ -52,7 +52,7 @@ class Run(Descriptor):
     second: where it begins in the second target.
     """
 
-    places: tuple[Place, ...] = ()
+    places: tuple[ChipPlace, ...] = ()
     second: RunStart | None = None
 
     @property
@@ -62,7 +62,7 @@ class Run(Descriptor):
         return two if self.second is None else (*two, self.second)
 
 
-def ends_of(copy: DmaCopy, own: Place) -> tuple[End, ...]:
+def ends_of(copy: DmaCopy, own: ChipPlace) -> tuple[End, ...]:
     """Return source, target and second target of a copy of a place's queue."""
     named = [("", copy.source), ("", copy.target)]
     if isinstance(copy, DmaMove):
@@ -72,7 +72,7 @@ def ends_of(copy: DmaCopy, own: Place) -> tuple[End, ...]:
     return tuple(_end(at, access, own) for at, access in named)
 
 
-def _end(at: str, access: Access, own: Place) -> End:
+def _end(at: str, access: Access, own: ChipPlace) -> End:
     code = f".{CODE}"
     place = place_of(at.removesuffix(code)) if at else own
     assert place is not None
@@ -127,12 +127,12 @@ def _turned(run: Descriptor, ends: tuple[End, ...], chip: MultiCoreChip) -> Iter
         yield Run(source, target, (stop - first) * size, gathered, places)
 
 
-def _endpoint(end: End, start: RunStart, chip: MultiCoreChip) -> Place:
+def _endpoint(end: End, start: RunStart, chip: MultiCoreChip) -> ChipPlace:
     """Return where the way of a run begins or leads to."""
     if end.is_dram:
         return controller(chip.piece(start.byte).controller)
     assert end.core is not None
-    return Place("core", end.core)
+    return ChipPlace("core", end.core)
 
 
 def bundles_of(

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from systolic.hw.spec import MultiCoreChip
-from systolic.hw.spec.places import Place
+from systolic.hw.spec.places import ChipPlace
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Holding:
     controllers: tuple[int, ...]
 
 
-def holding(chip: MultiCoreChip, places: tuple[Place, ...], *, accumulates: bool) -> Holding:
+def holding(chip: MultiCoreChip, places: tuple[ChipPlace, ...], *, accumulates: bool) -> Holding:
     """Return what a run holds between these endpoints, the first of which is its source."""
     source, *targets = places
     pools = dict[str, int]()
