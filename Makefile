@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 COMPILED := .venv-compiled
 RUN := configs/runs/transpose_digits.toml
 
-.PHONY: help demo test slow check pins lint wheel compiled bench clean
+.PHONY: help demo test slow cores check pins lint wheel compiled bench clean
 
 help:
 	@echo "make demo      transpose a real matrix on the patent's 128 x 64 array, with a picture"
 	@echo "make test      run the tests (a few minutes)"
 	@echo "make slow      run what \`make test\` leaves out of the long sweeps (about half an hour)"
+	@echo "make cores     both engines on 10,000 random chips of several cores (a quarter of an hour)"
 	@echo "make check     compare the cycle counts of all shipped runs with the pinned ones"
 	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
 	@echo "make lint      ruff and mypy"
@@ -28,6 +29,9 @@ test: $(VENV)/dev
 
 slow: $(VENV)/dev
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
+
+cores: $(VENV)/dev
+	SYSTOLIC_RANDOM_CORES=10000 $(BIN)/python -m pytest -m slow -n auto tests/machine/cores/test_random_cores.py -k random_chips
 
 check: $(VENV)/user
 	$(BIN)/systolic check
