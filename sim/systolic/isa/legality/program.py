@@ -67,7 +67,10 @@ def check_program(program: Program, chip: Chip, around: AroundCore | None = None
     for index, instruction in enumerate(program.instructions):
         try:
             _check_semaphores(instruction, len(program.semaphores), around)
-            _check_instruction(instruction, chip, forms, around)
+            if isinstance(instruction, DmaMove | Command):
+                _check_of_several(instruction, around)
+            else:
+                _check_instruction(instruction, chip, forms)
             if isinstance(instruction, LoadWeights):
                 loaded.note(instruction)
             elif isinstance(instruction, MatMul):
@@ -97,16 +100,16 @@ def _check_semaphores(instruction: Instruction, count: int, around: AroundCore |
             raise ProgramError(f'only a MatMul can post on "{post.on}"')
 
 
-def _check_instruction(
-    instruction: Instruction, chip: Chip, forms: LegalForms, around: AroundCore | None
-) -> None:
-    if isinstance(instruction, DmaMove):
-        if around is None:
-            raise ProgramError(f"a copy of several cores: {NEEDS_CORES}")
-        around.check_move(instruction)
-        return
+def _check_of_several(instruction: DmaMove | Command, around: AroundCore | None) -> None:
+    """Hold what only programs of several cores have against the chip."""
     if isinstance(instruction, Command):
         raise ProgramError(f"{instruction.word} is a command of processors, not of a core")
+    if around is None:
+        raise ProgramError(f"a copy of several cores: {NEEDS_CORES}")
+    around.check_move(instruction)
+
+
+def _check_instruction(instruction: Instruction, chip: Chip, forms: LegalForms) -> None:
     form = form_of(instruction)
     if forms.hold(form, instruction):
         return
