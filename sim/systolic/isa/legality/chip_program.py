@@ -27,16 +27,15 @@ from systolic.isa.program import Program
 def check_chip_program(module: ChipModule, chip: MultiCoreChip) -> None:
     """Raise ProgramError for the first section or instruction that the chip cannot execute."""
     _check_places(module, chip)
-    _check_starts(module, chip)
+    cores = [section for section in module.sections if section.place.kind == "core"]
     for section in module.sections:
-        around = Around(module, chip, section.place)
-        program = section.module.program
-        if section.place.kind == "core":
-            core_chip = chip.core_chips[section.place.number]
-            check_program(program, core_chip, around)
-            check_bindings_on(section.module, core_chip)
-        else:
-            _check_processor(section, around)
+        if section not in cores:
+            _check_processor(section, Around(module, chip, section.place))
+    _check_starts(module, chip)  # behind the commands, which say more of why none starts a core
+    for section in cores:
+        core_chip = chip.core_chips[section.place.number]
+        check_program(section.module.program, core_chip, Around(module, chip, section.place))
+        check_bindings_on(section.module, core_chip)
     _check_shares(module, chip)
 
 
