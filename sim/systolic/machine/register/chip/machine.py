@@ -92,7 +92,14 @@ class CoreLaunch:
         self.array = ArrayUnit(local, None)
         engines = [LaneEngine(local, name) for name in chip.lane_engines]
         self.queues = [
-            ChipQueue(full, number, place, chip.dma, chip.period("dma"), machine.around)
+            ChipQueue(
+                full,
+                number,
+                place,
+                spec=chip.dma,
+                period=chip.period("dma"),
+                around=machine.around,
+            )
             for number in range(chip.dma.queues)
         ]
         self.units: list[Unit] = [self.array, *engines, *self.queues]
@@ -190,8 +197,8 @@ class ChipMachine:
             context.recorder.hand_on()
         for planes in self.around.planes:
             planes.store()
-        ends = [each.end for each in (*self._over, *self._processors, *self._fed)]
-        return max(ends, default=0)
+        ends = [each.end for each in self._over] + [each.end for each in self._processors]
+        return max([*ends, *(each.end for each in self._fed)], default=0)
 
     # -- cores as processors see them -------------------------------------------------------------
 
@@ -240,7 +247,9 @@ class ChipMachine:
             period = chip.period_of(spec.dma.clock)
             for number in range(spec.dma.queues):
                 name = dma_queue(number)
-                queues[name] = ChipQueue(context, number, place, spec.dma, period, self.around)
+                queues[name] = ChipQueue(
+                    context, number, place, spec=spec.dma, period=period, around=self.around
+                )
         self._fed.append(context)
         self._fed_queues += queues.values()
         self._processors.append(
@@ -248,11 +257,11 @@ class ChipMachine:
                 self.joint,
                 launch,
                 spec,
-                queues,
-                supply,
-                self.semaphores,
-                self.recorder,
-                self,
+                queues=queues,
+                supply=supply,
+                semaphores=self.semaphores,
+                recorder=self.recorder,
+                cores=self,
             )
         )
 
@@ -313,7 +322,8 @@ class ChipMachine:
 
     def _tell_progress(self) -> None:
         if self._progress is not None:
-            done = sum(each.retired for each in (*self._running, *self._over, *self._fed))
+            done = sum(each.retired for each in [*self._running, *self._over])
+            done += sum(each.retired for each in self._fed)
             done += sum(each.retired for each in self._processors)
             self._progress(done, len(self.joint.program.instructions))
 

@@ -77,6 +77,7 @@ class ManagementProcessor:
         joint: JointProgram,
         launch: Launch,
         spec: Processor,
+        *,
         queues: dict[str, ChipQueue],
         supply: FedSupply,
         semaphores: ChipSemaphores,
