@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 COMPILED := .venv-compiled
 RUN := configs/runs/transpose_digits.toml
 
-.PHONY: help demo test slow fuzz check pins results lint wheel compiled bench clean
+.PHONY: help demo test slow fuzz cores check pins results lint wheel compiled bench clean
 
 help:
 	@echo "make demo      transpose a real matrix on the patent's 128 x 64 array, with a picture"
 	@echo "make test      run the tests (about ten minutes on two cores)"
 	@echo "make slow      run what \`make test\` leaves out of the long sweeps (about half an hour)"
 	@echo "make fuzz      damage 2,000 files of each kind that commands read (about half an hour)"
+	@echo "make cores     both engines on 10,000 random chips of several cores (a quarter of an hour)"
 	@echo "make check     compare the cycle counts of all shipped runs with the pinned ones"
 	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
 	@echo "make results   write docs/results, its pictures, and the figures of README.md (ten minutes)"
@@ -34,6 +35,8 @@ slow: $(VENV)/dev
 # .ci/run tries a tenth of the cases with the other slow tests.
 fuzz: $(VENV)/dev
 	SYSTOLIC_FUZZ_CASES=2000 $(BIN)/python -m pytest -m slow -n auto tests/fuzz/test_files.py $(PYTEST_ARGS)
+cores: $(VENV)/dev
+	SYSTOLIC_RANDOM_CORES=10000 $(BIN)/python -m pytest -m slow -n auto tests/machine/cores/test_random_cores.py -k random_chips
 
 check: $(VENV)/user
 	$(BIN)/systolic check

@@ -32,7 +32,7 @@ def _of_either_kind(one: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of chip files, of one core or with [[cores]], whose cores may be names."""
     several = MultiCoreChip.model_json_schema()
     parts = one.pop("$defs") | several.pop("$defs")
-    for table, key in (("Cores", "core"), ("Controllers", "dram")):
+    for table, key in (("CoreEntry", "core"), ("Controllers", "dram")):
         entry = parts[table]["properties"]
         told = entry[key].pop("description")
         entry[key] = {"anyOf": [entry[key], {"type": "string"}], "description": told}

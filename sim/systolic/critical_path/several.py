@@ -7,7 +7,7 @@ from functools import cached_property
 from systolic.critical_path.points import Lives
 from systolic.critical_path.streamed import streamed
 from systolic.hw.spec import Chip
-from systolic.hw.spec.places import Place, controller, place_of, split
+from systolic.hw.spec.places import ChipPlace, controller, place_of, split
 from systolic.isa import Access, Buffer, DmaCopy, DmaMove, Program
 from systolic.isa.effects import reads, writes
 from systolic.isa.instruction import Command
@@ -35,7 +35,7 @@ class JointLives(Lives):
         place = place_of(split(buffer)[0])
         return self.chip if place is None else self.joint.chip.feeder_chips[place]
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> ChipPlace:
         """Return the core or processor whose queue has an instruction."""
         return self.joint.launches[self.joint.launch_of[index]].section.place
 
@@ -82,7 +82,7 @@ class JointLives(Lives):
         hops = max((way.hops for way in ways if way is not None), default=0)
         return (cycles + -(-hops * joint.copy_hop_ticks // period)) * period
 
-    def ends(self, index: int) -> list[set[Place]]:
+    def ends(self, index: int) -> list[set[ChipPlace]]:
         """Return the places of each end of a copy: a core, or all controllers that it touches."""
         copy = self.instruction(index)
         assert isinstance(copy, DmaCopy)
@@ -153,5 +153,5 @@ class JointLives(Lives):
 _NOTHING = Command(word="stop")
 
 
-def _is_dram(place: Place) -> bool:
+def _is_dram(place: ChipPlace) -> bool:
     return place.kind == "controller"

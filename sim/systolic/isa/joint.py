@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import chain
 
 from systolic.hw.spec import MultiCoreChip
-from systolic.hw.spec.places import Place, joined
+from systolic.hw.spec.places import ChipPlace, joined
 from systolic.isa.formats.chip_module import ChipModule
 from systolic.isa.instruction import Command, Instruction, Post, RemotePost, Wait
 from systolic.isa.launches import Launch, launches
@@ -93,7 +93,7 @@ class JointProgram:
                 units[post.semaphore][unit] = None
         return tuple("+".join(names) or "no unit" for names in units)
 
-    def hops(self, poster: Place, semaphore: int) -> int:
+    def hops(self, poster: ChipPlace, semaphore: int) -> int:
         """Return the hops of a post from a place to a semaphore."""
         owner = self.launches[self.launch_of_semaphore[semaphore]].section.place
         return self.chip.post_hops(poster, owner) or 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from systolic.hw.spec import MultiCoreChip
-from systolic.hw.spec.places import Place, place_of
+from systolic.hw.spec.places import ChipPlace, place_of
 from systolic.isa.formats.chip_module import ChipModule, Section
 from systolic.isa.instruction import Command
 from systolic.isa.program import Program
@@ -25,7 +25,7 @@ class Launch:
     """
 
     section: Section
-    by: tuple[Place, int] | None
+    by: tuple[ChipPlace, int] | None
     first_instruction: int
     first_semaphore: int
 
@@ -42,7 +42,7 @@ class Launch:
 
 def launches(module: ChipModule, chip: MultiCoreChip) -> tuple[Launch, ...]:
     """Return the launches of a program that is legal on the chip."""
-    found: list[tuple[Section, tuple[Place, int] | None]] = [
+    found: list[tuple[Section, tuple[ChipPlace, int] | None]] = [
         (section, None)
         for section in module.sections
         if section.place.kind == "processor" or not chip.processors
@@ -59,9 +59,9 @@ def launches(module: ChipModule, chip: MultiCoreChip) -> tuple[Launch, ...]:
     return tuple(numbered)
 
 
-def _starts(module: ChipModule) -> list[tuple[Section, tuple[Place, int] | None]]:
+def _starts(module: ChipModule) -> list[tuple[Section, tuple[ChipPlace, int] | None]]:
     """Return the sections that processors start, each with its command."""
-    found: list[tuple[Section, tuple[Place, int] | None]] = []
+    found: list[tuple[Section, tuple[ChipPlace, int] | None]] = []
     for section in module.sections:
         for number, command in enumerate(section.module.program.instructions):
             if isinstance(command, Command) and command.word == "start":

@@ -34,7 +34,7 @@ from systolic.layout import Shape, element_type_of
 from systolic.machine import Image
 from systolic.machine.simulate_chip import simulate_chip
 from systolic.machine.values.chip_memory import ChipMemory
-from systolic.report.summary.cores import Moved, Way, core_times, traffic
+from systolic.report.summary.cores import CopyWay, Moved, core_times, traffic
 from systolic.report.summary.summarize import summarize
 from systolic.run.program import gathered, images_of, program_result, records_of, unknown_input
 from systolic.run.provenance import program_provenance
@@ -163,7 +163,7 @@ def _moved_bytes(access: Access) -> int:
     return access.partitions * access.elements * data_type(access.dtype).size_bytes
 
 
-def _way(copy: DmaCopy, feeder: str) -> Way:
+def _way(copy: DmaCopy, feeder: str) -> CopyWay:
     ends = copy_ends(copy)
     is_code = isinstance(copy, DmaMove) and copy.brings_code
     if any(access.buffer is Buffer.DRAM for _, _, access in ends[: 1 if is_code else None]):

@@ -99,7 +99,7 @@ def test_a_hash_in_quotes_is_no_comment() -> None:
     [
         ("", '1:1: needed "systolic program 1", found the end of the line'),
         ("hello\n", '1:1: needed "systolic program 1" in the first line, found "hello"'),
-        ("systolic program 2", "1:19: this simulator reads version 1 of the text form only"),
+        ("systolic program 3", "1:19: this simulator reads versions 1 and 2 of the text form only"),
         (HEAD + "laod x", f'2:1: needed an instruction, found "laod" (known: {INSTRUCTIONS}, '
          'program, chip, semaphore, input, output); perhaps "load" was meant'),
         (HEAD + "load", "2:5: load needs weights=..."),

@@ -13,8 +13,8 @@ from systolic.hw.spec.dma import Dma
 from systolic.hw.spec.dram import ADDRESS_FIELDS, AddressField, Dram, DramOrganisation
 from systolic.hw.spec.engine import ActivationEngine, Engine, Gathers, PoolingEngine, Rate
 from systolic.hw.spec.fetch import Fetch
-from systolic.hw.spec.interconnect import Interconnect, Way
-from systolic.hw.spec.multi_core import Controllers, Cores, MultiCoreChip, Processor
+from systolic.hw.spec.interconnect import ChipWay, Interconnect
+from systolic.hw.spec.multi_core import Controllers, CoreEntry, MultiCoreChip, Processor
 from systolic.hw.spec.pe_array import PEArray
 from systolic.hw.spec.provenance import Provenance
 from systolic.hw.spec.result_buffer import ResultBuffer
@@ -25,8 +25,9 @@ __all__ = [
     "ActivationEngine",
     "AddressField",
     "Chip",
+    "ChipWay",
     "Controllers",
-    "Cores",
+    "CoreEntry",
     "Count",
     "Cycles",
     "DispatchKind",
@@ -47,5 +48,4 @@ __all__ = [
     "Side",
     "Spec",
     "StateBuffer",
-    "Way",
 ]

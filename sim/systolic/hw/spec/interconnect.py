@@ -8,17 +8,17 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from systolic.hw.spec.base import Count, Cycles, Spec
-from systolic.hw.spec.places import Place
+from systolic.hw.spec.places import ChipPlace
 
 
-class Way(NamedTuple):
+class ChipWay(NamedTuple):
     """The way of a copy or a post: the pools that it holds, in order, and its hops."""
 
     pools: tuple[str, ...]
     hops: int
 
 
-NO_WAY = Way((), 0)
+NO_WAY = ChipWay((), 0)
 """The way within one core, or one controller."""
 
 
@@ -71,7 +71,9 @@ class Interconnect(Spec):
             found.append(y * columns + x)
         return found
 
-    def way(self, source: tuple[Place, int], target: tuple[Place, int], nodes: int) -> Way:
+    def way(
+        self, source: tuple[ChipPlace, int], target: tuple[ChipPlace, int], nodes: int
+    ) -> ChipWay:
         """Return the way from one endpoint to another.
 
         Args:
@@ -84,9 +86,9 @@ class Interconnect(Spec):
         if start == end:
             return NO_WAY
         if self.kind == "crossbar":
-            return Way((f"{start}.out", f"{end}.in"), 1)
+            return ChipWay((f"{start}.out", f"{end}.in"), 1)
         nodes_on = self.nodes_between(first, last, nodes)
         links = [f"core{a}->core{b}" for a, b in pairwise(nodes_on)]
         own = [f"{start}.out"] if start.kind != "core" else []
         its = [f"{end}.in"] if end.kind != "core" else []
-        return Way((*own, *links, *its), len(links))
+        return ChipWay((*own, *links, *its), len(links))

@@ -12,27 +12,29 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec.base import Count, Cycles, Spec
 from systolic.hw.spec.chip import Chip
 from systolic.hw.spec.dma import Dma
 from systolic.hw.spec.dram import Dram
-from systolic.hw.spec.interconnect import NO_WAY, Interconnect, Way
-from systolic.hw.spec.places import Place, controller, core, joined, processor
+from systolic.hw.spec.interconnect import NO_WAY, ChipWay, Interconnect
+from systolic.hw.spec.places import ChipPlace, controller, core, joined, processor
 from systolic.hw.spec.provenance import Provenance
 from systolic.hw.units import dma_queue
 
 PROCESSOR_CLOCK = "of processors:"
 MOST_CORES, MOST_MHZ = 64, 10**7
 """At most so many cores, and ticks of at most 10^13 per second."""
+WIDEST_BYTES = max(each.size_bytes for each in DATA_TYPES.values())
 PAGE_BYTES = 4096
 """The block of addresses that goes to one controller where a chip file names none."""
 
 CommandKind = Literal["copy", "wait", "post", "start", "ring", "notify", "stop"]
-Node = Annotated[int, Field(ge=0, lt=MOST_CORES)]
+CoreNode = Annotated[int, Field(ge=0, lt=MOST_CORES)]
 Few = Annotated[int, Field(ge=1, le=MOST_CORES)]
 
 
-class Cores(Spec):
+class CoreEntry(Spec):
     """Some equal cores: a table of [[cores]]."""
 
     count: Few = Field(default=1, description="cores of this kind")
@@ -46,7 +48,7 @@ class Controllers(Spec):
     dram: Dram = Field(
         description="a table as a chip file has it, or the name of a chip whose [dram] it takes"
     )
-    at: Node | None = Field(
+    at: CoreNode | None = Field(
         default=None, description="core at whose node it hangs (default: spread over the cores)"
     )
     interleave_bytes: Count | None = Field(
@@ -61,10 +63,10 @@ class Processor(Spec):
     """A management processor: it runs commands one after the other."""
 
     count: Few = Field(default=1, description="processors of this kind")
-    feeds: tuple[Node, ...] | None = Field(
+    feeds: tuple[CoreNode, ...] | None = Field(
         default=None, strict=False, description="cores that it may start (default: all)"
     )
-    at: Node | None = Field(
+    at: CoreNode | None = Field(
         default=None, description="core at whose node it hangs (default: spread over the cores)"
     )
     command_cycles: dict[CommandKind, Count] = Field(
@@ -86,7 +88,7 @@ class CodeStore(Spec):
     code_bytes: Count = Field(description="bytes of code that a core holds")
 
 
-class Piece(NamedTuple):
+class AddressStretch(NamedTuple):
     """A stretch of DRAM that one controller has: `local` is its first address there."""
 
     controller: int
@@ -106,7 +108,7 @@ class MultiCoreChip(Spec):
     clock: dict[str, Count] = Field(
         default={}, description="clocks in MHz of what is the chip's (default: the first core's)"
     )
-    cores: tuple[Cores, ...] = Field(
+    cores: tuple[CoreEntry, ...] = Field(
         min_length=1, strict=False, description="the cores, alike or different"
     )
     interconnect: Interconnect | None = Field(
@@ -193,7 +195,7 @@ class MultiCoreChip(Spec):
         return tuple(each for each in self.processors for _ in range(each.count))
 
     @cached_property
-    def feeders(self) -> tuple[tuple[Place, Dma], ...]:
+    def feeders(self) -> tuple[tuple[ChipPlace, Dma], ...]:
         """Return who feeds DMA queues, and the queues: cores, then processors."""
         found = [(core(number), chip.dma) for number, chip in enumerate(self.core_chips)]
         found += [
@@ -204,7 +206,7 @@ class MultiCoreChip(Spec):
         return tuple(found)
 
     @cached_property
-    def feeder_chips(self) -> dict[Place, Chip]:
+    def feeder_chips(self) -> dict[ChipPlace, Chip]:
         """Return, by core and processor, the units that it has, as those of a chip of one core.
 
         A processor has DMA queues only; what else stands there is that of the first core.
@@ -279,12 +281,12 @@ class MultiCoreChip(Spec):
 
     # -- where it is ------------------------------------------------------------------------------
 
-    def node_of(self, place: Place) -> int:
+    def node_of(self, place: ChipPlace) -> int:
         """Return the node of a core that a place is, or hangs at."""
         return self._nodes[place]
 
     @cached_property
-    def _nodes(self) -> dict[Place, int]:
+    def _nodes(self) -> dict[ChipPlace, int]:
         many = self.core_count
         found = {core(number): number for number in range(many)}
         at = [each.at for each in self.controllers for _ in range(each.count)] or [None]
@@ -295,7 +297,7 @@ class MultiCoreChip(Spec):
             found[processor(number)] = number * many // len(at) if node is None else node
         return found
 
-    def way(self, source: Place, target: Place) -> Way | None:
+    def way(self, source: ChipPlace, target: ChipPlace) -> ChipWay | None:
         """Return the way from one place to another; None if the chip has none.
 
         Without an interconnect every core is at every controller, and not at other cores.
@@ -308,7 +310,7 @@ class MultiCoreChip(Spec):
         ends = (source, self.node_of(source)), (target, self.node_of(target))
         return self.interconnect.way(*ends, nodes)
 
-    def post_hops(self, source: Place, target: Place) -> int | None:
+    def post_hops(self, source: ChipPlace, target: ChipPlace) -> int | None:
         """Return the hops of a post from one place to another; None if there is no way.
 
         Without an interconnect processors post to cores, and cores to processors, at no hop.
@@ -347,17 +349,17 @@ class MultiCoreChip(Spec):
         given = [each.interleave_bytes for each in self.controllers if each.interleave_bytes]
         return self.interleave_bytes or next(iter(given), PAGE_BYTES)
 
-    def piece(self, address: int) -> Piece:
+    def piece(self, address: int) -> AddressStretch:
         """Return the stretch of addresses of one controller that an address lies in."""
         if self.ranges is not None:
             for number, (first, stop) in enumerate(self.ranges):
                 if first <= address < stop:
-                    return Piece(number, first, stop, 0)
+                    return AddressStretch(number, first, stop, 0)
             raise ValueError(f"address {address} is no controller's")
         block, many = address // self.block_bytes, len(self.controller_drams)
         first = block * self.block_bytes
         local = block // many * self.block_bytes
-        return Piece(block % many, first, first + self.block_bytes, local)
+        return AddressStretch(block % many, first, first + self.block_bytes, local)
 
     # -- what must agree --------------------------------------------------------------------------
 
@@ -391,7 +393,18 @@ class MultiCoreChip(Spec):
                 )
 
     def _map_is_whole(self) -> None:
-        """Refuse a map of controllers that has a gap or an overlap, or two kinds of map."""
+        """Refuse a map of controllers that has a gap or an overlap, or two kinds of map.
+
+        An element lies with one controller.
+        """
+        bounds = [("interleave_bytes", self.block_bytes)]
+        bounds += [("range", end) for each in self.controllers for end in each.range or ()]
+        for key, place in bounds:
+            if place % WIDEST_BYTES:
+                raise ValueError(
+                    f"controllers: {key} must be a multiple of {WIDEST_BYTES} bytes, those of the "
+                    f"widest element, found {place}"
+                )
         given = [each.range for each in self.controllers for _ in range(each.count)]
         dealt = {each.interleave_bytes for each in self.controllers} | {self.interleave_bytes}
         dealt -= {None}

@@ -15,7 +15,7 @@ OWN = ""
 _PLACE = re.compile(r"(core|processor)([0-9]{1,4})")
 
 
-class Place(NamedTuple):
+class ChipPlace(NamedTuple):
     """A core, a processor or a controller, by its number."""
 
     kind: PlaceKind
@@ -26,22 +26,22 @@ class Place(NamedTuple):
         return f"{self.kind}{self.number}"
 
 
-def core(number: int) -> Place:
+def core(number: int) -> ChipPlace:
     """Return the place of a core."""
-    return Place("core", number)
+    return ChipPlace("core", number)
 
 
-def controller(number: int) -> Place:
+def controller(number: int) -> ChipPlace:
     """Return the place of a DRAM controller."""
-    return Place("controller", number)
+    return ChipPlace("controller", number)
 
 
-def processor(number: int) -> Place:
+def processor(number: int) -> ChipPlace:
     """Return the place of a processor."""
-    return Place("processor", number)
+    return ChipPlace("processor", number)
 
 
-def place_of(name: str) -> Place | None:
+def place_of(name: str) -> ChipPlace | None:
     """Return the core or processor of that name; None if it is no such name."""
     found = _PLACE.fullmatch(name)
     if found is None or str(int(found[2])) != found[2]:
@@ -49,7 +49,7 @@ def place_of(name: str) -> Place | None:
     return core(int(found[2])) if found[1] == "core" else processor(int(found[2]))
 
 
-def joined(place: Place | str, name: str) -> str:
+def joined(place: ChipPlace | str, name: str) -> str:
     """Return the name that something of a place has on the chip: ``core1.pe_array``."""
     return f"{place}.{name}"
 

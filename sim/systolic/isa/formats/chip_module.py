@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from systolic.errors import ProgramError, printable
-from systolic.hw.spec.places import Place, place_of
+from systolic.hw.spec.places import ChipPlace, place_of
 from systolic.isa.formats.module import Binding, Module, check_bindings
 
 
@@ -22,7 +22,7 @@ class Section:
     module: Module
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ChipPlace:
         """Return its place."""
         found = place_of(self.at)
         assert found is not None, self.at

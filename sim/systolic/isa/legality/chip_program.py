@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from systolic.errors import ProgramError, listed, perhaps
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Dma, MultiCoreChip
-from systolic.hw.spec.places import Place, place_of
+from systolic.hw.spec.places import ChipPlace, place_of
 from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.chip_module import ChipModule, Section
 from systolic.isa.formats.module import check_bindings_on
@@ -27,16 +27,15 @@ from systolic.isa.program import Program
 def check_chip_program(module: ChipModule, chip: MultiCoreChip) -> None:
     """Raise ProgramError for the first section or instruction that the chip cannot execute."""
     _check_places(module, chip)
-    _check_starts(module, chip)
+    cores = [section for section in module.sections if section.place.kind == "core"]
     for section in module.sections:
-        around = Around(module, chip, section.place)
-        program = section.module.program
-        if section.place.kind == "core":
-            core_chip = chip.core_chips[section.place.number]
-            check_program(program, core_chip, around)
-            check_bindings_on(section.module, core_chip)
-        else:
-            _check_processor(section, around)
+        if section not in cores:
+            _check_processor(section, Around(module, chip, section.place))
+    _check_starts(module, chip)  # behind the commands, which say more of why none starts a core
+    for section in cores:
+        core_chip = chip.core_chips[section.place.number]
+        check_program(section.module.program, core_chip, Around(module, chip, section.place))
+        check_bindings_on(section.module, core_chip)
     _check_shares(module, chip)
 
 
@@ -51,7 +50,7 @@ class Around:
 
     module: ChipModule
     chip: MultiCoreChip
-    place: Place
+    place: ChipPlace
 
     @property
     def dma(self) -> Dma | None:
@@ -73,7 +72,7 @@ class Around:
                 f"semaphore {post.semaphore} of {post.at} does not exist (there are {max(counts)})"
             )
 
-    def _there(self, at: str) -> Place:
+    def _there(self, at: str) -> ChipPlace:
         """Return the place of a name; ProgramError if the chip has no such."""
         place = place_of(at)
         many = {
@@ -355,6 +354,12 @@ def _check_shares(module: ChipModule, chip: MultiCoreChip) -> None:
         for instruction in section.module.program.instructions
         if isinstance(instruction, DmaMove) and instruction.accumulate
     }
+    thrice = twice | {
+        (section.at, instruction.dma_queue)
+        for section in module.sections
+        for instruction in section.module.program.instructions
+        if isinstance(instruction, DmaMove) and _is_within_dram_twice(instruction)
+    }
     wires = chip.interconnect
     if wires is not None and twice and wires.bytes_per_cycle < queues + len(twice):
         raise ProgramError(
@@ -363,9 +368,15 @@ def _check_shares(module: ChipModule, chip: MultiCoreChip) -> None:
             f"{queues + len(twice)} shares"
         )
     for number, dram in enumerate(chip.controller_drams):
-        if twice and dram.bytes_per_cycle < 2 * queues + len(twice):
+        if thrice and dram.bytes_per_cycle < 2 * queues + len(thrice):
             raise ProgramError(
-                f"{module.name}: {len(twice)} DMA queues accumulate, which may hold three "
-                f"shares of controller{number}: its dram.bytes_per_cycle "
-                f"({dram.bytes_per_cycle}) is less than {2 * queues + len(twice)}"
+                f"{module.name}: {len(thrice)} DMA queues accumulate, or write twice within DRAM, "
+                f"which may hold three shares of controller{number}: its dram.bytes_per_cycle "
+                f"({dram.bytes_per_cycle}) is less than {2 * queues + len(thrice)}"
             )
+
+
+def _is_within_dram_twice(copy: DmaMove) -> bool:
+    """Return whether a copy has two targets, and all of it lies in DRAM."""
+    ends = [access.buffer for _, _, access in copy_ends(copy)]
+    return len(ends) > 2 and set(ends) == {Buffer.DRAM}

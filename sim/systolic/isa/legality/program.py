@@ -45,7 +45,7 @@ _LAST_LEGAL = LastLegal()
 NEEDS_CORES = "needed a chip of several cores ([[cores]])"
 
 
-class Surroundings(Protocol):
+class AroundCore(Protocol):
     """What holds the copies and posts of a core that concern others against a chip of several."""
 
     def check_move(self, copy: DmaCopy) -> None:
@@ -55,7 +55,7 @@ class Surroundings(Protocol):
         """Raise ProgramError unless the place posted to is there."""
 
 
-def check_program(program: Program, chip: Chip, around: Surroundings | None = None) -> None:
+def check_program(program: Program, chip: Chip, around: AroundCore | None = None) -> None:
     """Raise ProgramError for the first instruction that the chip cannot execute.
 
     The program that was found legal last is not looked through again for the same chip. around: of
@@ -67,7 +67,10 @@ def check_program(program: Program, chip: Chip, around: Surroundings | None = No
     for index, instruction in enumerate(program.instructions):
         try:
             _check_semaphores(instruction, len(program.semaphores), around)
-            _check_instruction(instruction, chip, forms, around)
+            if isinstance(instruction, DmaMove | Command):
+                _check_of_several(instruction, around)
+            else:
+                _check_instruction(instruction, chip, forms)
             if isinstance(instruction, LoadWeights):
                 loaded.note(instruction)
             elif isinstance(instruction, MatMul):
@@ -80,7 +83,7 @@ def check_program(program: Program, chip: Chip, around: Surroundings | None = No
         _LAST_LEGAL.note(program, chip)
 
 
-def _check_semaphores(instruction: Instruction, count: int, around: Surroundings | None) -> None:
+def _check_semaphores(instruction: Instruction, count: int, around: AroundCore | None) -> None:
     used = [wait.semaphore for wait in instruction.waits]
     for post in instruction.posts:
         if not isinstance(post, RemotePost):
@@ -97,16 +100,16 @@ def _check_semaphores(instruction: Instruction, count: int, around: Surroundings
             raise ProgramError(f'only a MatMul can post on "{post.on}"')
 
 
-def _check_instruction(
-    instruction: Instruction, chip: Chip, forms: LegalForms, around: Surroundings | None
-) -> None:
-    if isinstance(instruction, DmaMove):
-        if around is None:
-            raise ProgramError(f"a copy of several cores: {NEEDS_CORES}")
-        around.check_move(instruction)
-        return
+def _check_of_several(instruction: DmaMove | Command, around: AroundCore | None) -> None:
+    """Hold what only programs of several cores have against the chip."""
     if isinstance(instruction, Command):
         raise ProgramError(f"{instruction.word} is a command of processors, not of a core")
+    if around is None:
+        raise ProgramError(f"a copy of several cores: {NEEDS_CORES}")
+    around.check_move(instruction)
+
+
+def _check_instruction(instruction: Instruction, chip: Chip, forms: LegalForms) -> None:
     form = form_of(instruction)
     if forms.hold(form, instruction):
         return

@@ -20,7 +20,7 @@ import numpy as np
 
 from systolic.errors import ProgramError
 from systolic.hw.spec import MultiCoreChip
-from systolic.hw.spec.places import Place, place_of
+from systolic.hw.spec.places import ChipPlace, place_of
 from systolic.isa.access import Access, Buffer
 from systolic.isa.effects import reads, times, writes
 from systolic.isa.footprint import Footprint
@@ -130,7 +130,7 @@ class _Order:
             return True  # it stands in its queue; what it waits for holds up that queue
         return all(self._counts[w.semaphore] >= w.value for w in instruction.waits)
 
-    def _start_of(self, by: tuple[Place, int]) -> int:
+    def _start_of(self, by: tuple[ChipPlace, int]) -> int:
         """Return the command that starts a launch."""
         place, number = by
         launch = next(each for each in self._joint.launches if each.section.place == place)

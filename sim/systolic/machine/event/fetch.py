@@ -14,7 +14,7 @@ from typing import Any
 
 import simpy
 
-from systolic.hw.spec import Chip, Fetch
+from systolic.hw.spec import Chip
 from systolic.isa import Program, instruction_bytes
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.trace.recorder import Recorder
@@ -105,18 +105,19 @@ class InstructionFetch(Supply):
         self,
         env: TickEnvironment,
         chip: Chip,
-        spec: Fetch,
         program: Program,
         recorder: Recorder,
+        *,
         queues: dict[str, list[int]],
         place: str = "",
         before: int = 0,
     ) -> None:
-        self._env, self._spec, self._program = env, spec, program
+        assert chip.fetch is not None
+        self._env, self._spec, self._program = env, chip.fetch, program
         self._recorder, self._place, self._before = recorder, place, before
         self._period = chip.fetch_period
         self._buffers = {
-            name: FetchBuffer(env, queues[name], spec.buffer_instructions)
+            name: FetchBuffer(env, queues[name], chip.fetch.buffer_instructions)
             for name in chip.units
             if name in queues
         }

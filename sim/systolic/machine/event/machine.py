@@ -116,7 +116,7 @@ def _fetch(
         return None
     from systolic.machine.event.fetch import InstructionFetch
 
-    return InstructionFetch(env, chip, chip.fetch, program, recorder, program.queues())
+    return InstructionFetch(env, chip, program, recorder, queues=program.queues())
 
 
 def _build(context: Context, spared: Spared) -> list[Unit]:

@@ -306,10 +306,8 @@ class Unit(ABC):
     def stream(self, asker: Asker, timeline: Timeline, spacing: int = 1) -> Stream:
         """Return a stream of an instruction, whose timeline is of the core's own ports."""
         context = self.context
-        found = Stream(self.env, asker, context.timeline(timeline), spacing)
-        if context.shared is not None and context.shared.ends_matter:
-            found.is_awaited = True
-        return found
+        is_awaited = context.shared is not None and context.shared.ends_matter
+        return Stream(self.env, asker, context.timeline(timeline), spacing, is_awaited=is_awaited)
 
     def add_later(self, stream: Stream, cycles: int) -> None:
         """Let a stream ask for its first slot in that many cycles."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 COLUMNS = 260
 CORE, WAY, GAP = 0.5, 0.42, 0.14
 WORDS = ("busy", "waiting for link", "waiting for DRAM", "waiting for another core")
-Shares = npt.NDArray[np.float64]
+ColumnShares = npt.NDArray[np.float64]
 
 
 def draw_system(run: PlotRun, look: Look) -> Sheet:
@@ -56,10 +56,10 @@ def draw_links(run: PlotRun, look: Look) -> Sheet:
     return _sheet(run, look, use, cores=False)
 
 
-def core_shares(use: ChipUse, core: str, edges: Edges) -> dict[str, Shares]:
+def core_shares(use: ChipUse, core: str, edges: Edges) -> dict[str, ColumnShares]:
     """Return, by state, which share of each column a core was in it; an earlier state counts."""
     widths, before = np.diff(edges), Stretches.of(())
-    found, covered = dict[str, Shares](), np.zeros(len(edges) - 1)
+    found, covered = dict[str, ColumnShares](), np.zeros(len(edges) - 1)
     for state in STATES:
         pairs = [*zip(before.firsts.tolist(), before.stops.tolist(), strict=True)]
         before = Stretches.of([*pairs, *use.cores[core][state]]).merged
@@ -68,7 +68,7 @@ def core_shares(use: ChipUse, core: str, edges: Edges) -> dict[str, Shares]:
     return found
 
 
-def way_shares(use: ChipUse, name: str, edges: Edges) -> Shares:
+def way_shares(use: ChipUse, name: str, edges: Edges) -> ColumnShares:
     """Return which share of what a link or controller can move it moved, in each column."""
     mine = sorted(each for each in use.uses if each.name == name)
     firsts, stops = (np.array([each[side] for each in mine], np.int64) for side in (1, 2))
@@ -138,7 +138,7 @@ def _lane(sheet: Sheet, run: PlotRun, top: float, height: float, cycles: Interva
     return axes
 
 
-def _stack(axes: Axes, edges: Edges, shares: dict[str, Shares], colours: list[str]) -> None:
+def _stack(axes: Axes, edges: Edges, shares: dict[str, ColumnShares], colours: list[str]) -> None:
     below = np.zeros(len(edges) - 1)
     for state, colour in zip(shares, colours, strict=True):
         above = below + shares[state]
@@ -146,13 +146,13 @@ def _stack(axes: Axes, edges: Edges, shares: dict[str, Shares], colours: list[st
         below = above
 
 
-def _busy_text(shares: dict[str, Shares], edges: Edges) -> str:
+def _busy_text(shares: dict[str, ColumnShares], edges: Edges) -> str:
     widths = np.diff(edges)
     busy = float((shares["busy"] * widths).sum())
     return f"{percent(busy, float(widths.sum()))}  busy"
 
 
-def _way_text(use: ChipUse, name: str, shares: Shares, edges: Edges) -> str:
+def _way_text(use: ChipUse, name: str, shares: ColumnShares, edges: Edges) -> str:
     widths = np.diff(edges)
     mean = float((shares * widths).sum())
     size = sum(each.size_bytes for each in use.uses if each.name == name)

@@ -16,7 +16,7 @@ from systolic.arrays import Array
 from systolic.errors import SimulationError
 from systolic.trace.records import Trace
 
-Way = Literal["dram", "link", "core"]
+CopyWay = Literal["dram", "link", "core"]
 WAITS = "waiting for "
 STATES = ("busy", "link", "dram", "other_core")
 
@@ -26,7 +26,7 @@ class Moved(NamedTuple):
 
     instruction: int
     feeder: str
-    way: Way
+    way: CopyWay
     sent: tuple[int, ...]
     written: tuple[int, ...]
 
@@ -49,7 +49,7 @@ def traffic(copies: Sequence[Moved], trace: Trace) -> dict[str, int]:
     return found
 
 
-Stretch = tuple[int, int]
+TickStretch = tuple[int, int]
 
 
 def core_times(
@@ -60,7 +60,9 @@ def core_times(
     return {core: _cycles(found[core], core, trace) for core in cores}
 
 
-def _cycles(stretches: Mapping[str, Sequence[Stretch]], core: str, trace: Trace) -> dict[str, int]:
+def _cycles(
+    stretches: Mapping[str, Sequence[TickStretch]], core: str, trace: Trace
+) -> dict[str, int]:
     period = trace.periods[f"{core}.pe_array"]
     state = np.full(-(-trace.ticks // period), len(STATES), np.int64)
     for number, name in reversed([*enumerate(STATES)]):
@@ -71,9 +73,9 @@ def _cycles(stretches: Mapping[str, Sequence[Stretch]], core: str, trace: Trace)
 
 def core_stretches(
     cores: Sequence[str], copies: Iterable[Moved], trace: Trace
-) -> dict[str, dict[str, list[Stretch]]]:
+) -> dict[str, dict[str, list[TickStretch]]]:
     """Return, by core, the ticks of each of the STATES; an earlier state counts where two meet."""
-    moving: dict[tuple[str, Way], list[tuple[int, int]]] = {}
+    moving: dict[tuple[str, CopyWay], list[tuple[int, int]]] = {}
     times = {each.instruction: each for each in trace.times}
     for copy in copies:
         if copy.instruction in times:
@@ -84,8 +86,8 @@ def core_stretches(
 
 
 def _of_core(
-    core: str, moving: Mapping[tuple[str, Way], list[Stretch]], trace: Trace
-) -> dict[str, list[Stretch]]:
+    core: str, moving: Mapping[tuple[str, CopyWay], list[TickStretch]], trace: Trace
+) -> dict[str, list[TickStretch]]:
     busy, others = list(moving.get((core, "core"), ())), list[tuple[int, int]]()
     for unit, labels in trace.labels.items():
         if not unit.startswith(f"{core}.") or unit.startswith(f"{core}.dma"):

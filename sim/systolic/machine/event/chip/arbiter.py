@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.hw.spec.places import Place
+from systolic.hw.spec.places import ChipPlace
 from systolic.machine.event.chip.ports import core_of
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.ports import Port
@@ -19,7 +19,7 @@ class ChipArbiter(Arbiter):
     """
 
     def __init__(
-        self, env: TickEnvironment, splits: Sequence[bool], places: Sequence[Place]
+        self, env: TickEnvironment, splits: Sequence[bool], places: Sequence[ChipPlace]
     ) -> None:
         cores = [place.number for place in places if place.kind == "core"] or [0]
         self._splits = tuple(splits)

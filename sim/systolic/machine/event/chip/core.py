@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from systolic.hw.spec.places import Place, core, joined
+from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.isa.joint import JointProgram
 from systolic.machine.event.chip.ports import Shifter, core_of
 from systolic.machine.event.chip.semaphores import ChipSemaphores
@@ -12,13 +12,13 @@ from systolic.machine.event.ports.stream import Lost
 from systolic.machine.event.unit import CoreOfSeveral
 
 
-class OnChip(CoreOfSeveral):
+class CoreOnChip(CoreOfSeveral):
     """A core or processor of a chip, while one of its programs runs."""
 
     def __init__(
         self,
         joint: JointProgram,
-        place: Place,
+        place: ChipPlace,
         *,
         ends_matter: bool,
         semaphores: ChipSemaphores,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from systolic.hw.spec.places import Place
+from systolic.hw.spec.places import ChipPlace
 from systolic.isa import DmaCopy, DmaMove, DmaTranspose, Instruction
 from systolic.isa.legality.chip_program import copy_ends
 from systolic.machine.event.chip.stream import PieceStream
@@ -45,7 +45,7 @@ class ChipDmaUnit(DmaUnit):
     def __init__(
         self,
         context: Context,
-        place: Place,
+        place: ChipPlace,
         number: int,
         on_chip: int,
         queue: Sequence[int],

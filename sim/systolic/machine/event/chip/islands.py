@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from systolic.hw.spec.places import Place, controller, place_of
+from systolic.hw.spec.places import ChipPlace, controller, place_of
 from systolic.isa import Access, DmaCopy, DmaMove
 from systolic.isa.instruction import Command
 from systolic.isa.joint import JointProgram
 from systolic.isa.legality.chip_program import copy_ends
 
 
-def islands(joint: JointProgram) -> list[list[Place]]:
+def islands(joint: JointProgram) -> list[list[ChipPlace]]:
     """Return the places that have a program, those that depend on one another together."""
     group: dict[object, object] = {}
     for launch in joint.launches:
@@ -30,16 +30,16 @@ def islands(joint: JointProgram) -> list[list[Place]]:
         elif isinstance(instruction, DmaCopy):
             for thing in _used(joint, instruction, place):
                 _join(group, place, thing)
-    found: dict[object, list[Place]] = {}
+    found: dict[object, list[ChipPlace]] = {}
     for place in dict.fromkeys(launch.section.place for launch in joint.launches):
         found.setdefault(_find(group, place), []).append(place)
     return list(found.values())
 
 
-def _used(joint: JointProgram, copy: DmaCopy, feeder: Place) -> Iterator[object]:
+def _used(joint: JointProgram, copy: DmaCopy, feeder: ChipPlace) -> Iterator[object]:
     """Yield what a copy uses: cores, controllers, and pools of the interconnect by name."""
     chip, ends = joint.chip, copy_ends(copy)
-    places = list[set[Place]]()
+    places = list[set[ChipPlace]]()
     for number, (_, at, access) in enumerate(ends):
         is_code = number == 1 and isinstance(copy, DmaMove) and copy.brings_code
         if access.buffer == "dram" and not is_code:

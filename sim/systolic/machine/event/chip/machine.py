@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 import simpy
 
 from systolic.errors import SimulationError
-from systolic.hw.spec.places import Place, core, joined
+from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.hw.units import dma_queue
 from systolic.isa.instruction import Command
 from systolic.isa.instruction.on_processor import OWN_QUEUE
 from systolic.isa.joint import JointProgram
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.event.chip.arbiter import ChipArbiter
-from systolic.machine.event.chip.core import OnChip
+from systolic.machine.event.chip.core import CoreOnChip
 from systolic.machine.event.chip.dma import ChipDmaUnit, Plans
 from systolic.machine.event.chip.islands import islands
 from systolic.machine.event.chip.ports import core_of, own_bank
@@ -82,11 +82,12 @@ def _counter(total: int, progress: Progress | None) -> Callable[[int], None]:
 
 def _name_cores(recorder: Recorder) -> None:
     """Name the cores of ports in the records, where banks are numbered through over them."""
-    counted = Counter[tuple[str, int, str]]()
-    for (buffer, bank, direction), ticks in recorder.port_cycles.items():
-        counted[joined(core(core_of(bank)), buffer), own_bank(bank), direction] += ticks
-    recorder.port_cycles = counted
-    recorder.stalls = [
+    used = [*recorder.port_cycles.items()]
+    recorder.port_cycles.clear()
+    for (buffer, bank, direction), ticks in used:
+        name = joined(core(core_of(bank)), buffer)
+        recorder.port_cycles[name, own_bank(bank), direction] += ticks
+    recorder.stalls[:] = [
         stall._replace(
             buffer=joined(core(core_of(stall.bank)), stall.buffer),
             bank=own_bank(stall.bank),
@@ -104,7 +105,7 @@ class _Island:
         joint: JointProgram,
         memory: ChipMemory,
         recorder: Recorder,
-        places: Sequence[Place],
+        places: Sequence[ChipPlace],
         *,
         values: bool,
         retired: Callable[[int], None],
@@ -120,8 +121,8 @@ class _Island:
         self.semaphores = ChipSemaphores(self._env, joint_order(joint), joint)
         splits = [chip.state_buffer.is_split for chip in joint.chip.core_chips]
         self._arbiter = ChipArbiter(self._env, splits, places)
-        self._ways: dict[Place, Ways] = {}
-        self._plans: dict[Place, Plans] = {}
+        self._ways: dict[ChipPlace, Ways] = {}
+        self._plans: dict[ChipPlace, Plans] = {}
         self._port_use: dict[Port, list[Beats]] = {}
         self._timeline_use: dict[Timeline, int] = {}
         self._contexts: list[Context] = []
@@ -193,7 +194,7 @@ class _Island:
             fetch=supply,
             port_use=self._port_use,
             timeline_use=self._timeline_use,
-            shared=OnChip(
+            shared=CoreOnChip(
                 joint,
                 place,
                 ends_matter=self._starts_cores,
@@ -213,12 +214,11 @@ class _Island:
             fetch = InstructionFetch(
                 self._env,
                 chip,
-                chip.fetch,
                 launch.program,
                 self._recorder,
-                dict(queues),
-                f"{launch.at}.",
-                launch.first_instruction,
+                queues=dict(queues),
+                place=f"{launch.at}.",
+                before=launch.first_instruction,
             )
             self._env.process(fetch.process())
         context = self._context(number, fetch)
@@ -226,7 +226,9 @@ class _Island:
         units += [EngineUnit(context, name, queues[name]) for name in chip.lane_engines]
         return [*units, *self._queues(context, launch.section.place, queues)]
 
-    def _queues(self, context: Context, place: Place, queues: dict[str, list[int]]) -> list[Unit]:
+    def _queues(
+        self, context: Context, place: ChipPlace, queues: dict[str, list[int]]
+    ) -> list[Unit]:
         if place not in self._ways:
             self._ways[place] = Ways(self._joint.chip, place, context.chip)
             self._plans[place] = {}

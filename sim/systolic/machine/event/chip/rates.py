@@ -15,12 +15,12 @@ from systolic.machine.event.dma.pace import (
     steady_pace,
 )
 
-Beats = tuple[int, ...]
+WireBeats = tuple[int, ...]
 """By cycle of a queue, how many cycles of the interconnect begin in it; they repeat."""
 
 
 @lru_cache(maxsize=256)
-def beats_of(queue_period: int, wires_period: int) -> Beats:
+def beats_of(queue_period: int, wires_period: int) -> WireBeats:
     """Return how many cycles of the interconnect begin in cycles 0, 1, ... of a queue."""
     common = math.lcm(queue_period, wires_period)
     begins = [-(-cycle * queue_period // wires_period) for cycle in range(common // queue_period)]
@@ -38,7 +38,7 @@ class WayRate(NamedTuple):
     engine: HeldShares
     drams: tuple[HeldShares, ...]
     wires: int
-    beats: Beats
+    beats: WireBeats
     working: tuple[int, int] = ALWAYS
 
     @property

@@ -14,11 +14,11 @@ import numpy as np
 
 from systolic.arrays import Integers
 from systolic.hw.spec import Chip, Dma, MultiCoreChip
-from systolic.hw.spec.places import Place, controller, place_of
+from systolic.hw.spec.places import ChipPlace, controller, place_of
 from systolic.isa import Access, Buffer, DmaCopy, DmaMove
 from systolic.isa.legality.chip_program import copy_ends
 from systolic.machine.event.chip.ports import base_of, core_of
-from systolic.machine.event.chip.rates import Beats, BestWay, WayRate, beats_of
+from systolic.machine.event.chip.rates import BestWay, WayRate, WireBeats, beats_of
 from systolic.machine.event.dma.costs import working_cycles
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
@@ -26,7 +26,7 @@ from systolic.machine.event.dma.descriptors import (
     group_needs,
     spread_order,
 )
-from systolic.machine.event.dma.ends import READ, READ_AND_WRITE, WRITE, End, Ends, end_of
+from systolic.machine.event.dma.ends import READ, READ_AND_WRITE, WRITE, CopyEnd, CopyEnds, end_of
 from systolic.machine.event.dma.pace import HeldShares
 from systolic.machine.event.dma.plan import CopyPlan
 from systolic.machine.event.ports.ports import Need, Needs
@@ -36,7 +36,7 @@ ENGINE = ".dma engine "
 """In the name of the bandwidth of a DMA engine, behind the place that feeds it."""
 
 
-class AddressMap:
+class ControllerMap:
     """Which controller has which address, of a chip with several."""
 
     def __init__(self, chip: MultiCoreChip) -> None:
@@ -82,7 +82,7 @@ class PiecePlan(CopyPlan):
     def __init__(
         self,
         copy: DmaCopy,
-        ends: Ends,
+        ends: CopyEnds,
         dma: Dma,
         groups: list[BundleGroup],
         holdings: tuple[Holding, ...],
@@ -106,7 +106,7 @@ class PiecePlan(CopyPlan):
         return any(end.is_split for end in self.ends if core_of(end.base) == core)
 
 
-def _are_ports_apart(ends: Ends, group: BundleGroup) -> bool:
+def _are_ports_apart(ends: CopyEnds, group: BundleGroup) -> bool:
     """Return whether no two ends read, or write, through one port."""
     ports = [need.port for _, need in group_needs(ends, group)]
     return len(set(ports)) == len(ports)
@@ -150,17 +150,17 @@ class Ways:
     place: the core or processor that feeds the queues. chip: its units, as those of one core.
     """
 
-    def __init__(self, chip: MultiCoreChip, place: Place, own: Chip) -> None:
+    def __init__(self, chip: MultiCoreChip, place: ChipPlace, own: Chip) -> None:
         self._chip, self._place, self._own = chip, place, own
         self._dma = own.dma
         self._period = own.period("dma")
         self._drams = chip.controller_drams
-        self._map = AddressMap(chip) if len(self._drams) > 1 else None
+        self._map = ControllerMap(chip) if len(self._drams) > 1 else None
         self._beats = beats_of(self._period, chip.interconnect_period)
         self._wires = chip.interconnect.bytes_per_cycle if chip.interconnect else 0
 
     @property
-    def beats(self) -> Beats:
+    def beats(self) -> WireBeats:
         """Return how many cycles of the interconnect begin in the cycles of the queues."""
         return self._beats
 
@@ -190,7 +190,7 @@ class Ways:
         latency += -(-hops * self._chip.copy_hop_ticks // self._period)
         return WholePlan(pieces, latency, order)
 
-    def _ends(self, copy: DmaCopy) -> Ends:
+    def _ends(self, copy: DmaCopy) -> CopyEnds:
         accumulates = isinstance(copy, DmaMove) and copy.accumulate
         directions = [READ, READ_AND_WRITE if accumulates else WRITE, WRITE]
         return tuple(
@@ -200,19 +200,19 @@ class Ways:
             ]
         )
 
-    def _end(self, at: str, access: Access, directions: tuple[str, ...]) -> End:
+    def _end(self, at: str, access: Access, directions: tuple[str, ...]) -> CopyEnd:
         if access.buffer is Buffer.DRAM:
             return end_of(access, self._own, directions)._replace(is_mapped=not _is_code(at))
         place = place_of(at) or self._place
         chip = self._chip.core_chips[place.number]
         return end_of(access, chip, directions, base_of(place.number))
 
-    def _places(self, copy: DmaCopy, ends: Ends, home: int) -> list[Place]:
+    def _places(self, copy: DmaCopy, ends: CopyEnds, home: int) -> list[ChipPlace]:
         """Return where a piece of a copy begins and ends: cores, or the controllers of it."""
         named = copy_ends(copy)
         every = sum([end.is_mapped for end in ends])
         numbers = iter(self._map.digits(home, every) if self._map else [0] * every)
-        found = list[Place]()
+        found = list[ChipPlace]()
         for end, (_, at, _) in zip(ends, named, strict=True):
             if end.is_mapped:
                 found.append(controller(next(numbers)))
@@ -220,7 +220,7 @@ class Ways:
                 found.append(place_of(at.removesuffix(".code")) or self._place)
         return found
 
-    def _held(self, copy: DmaCopy, places: list[Place]) -> tuple[list[Holding], int]:
+    def _held(self, copy: DmaCopy, places: list[ChipPlace]) -> tuple[list[Holding], int]:
         """Return the shares of controllers and pools of a piece, and its hops."""
         accumulates = isinstance(copy, DmaMove) and copy.accumulate
         shares, pools, hops = Counter[str](), dict[str, int](), 0

@@ -27,7 +27,6 @@ class BurstStream(Stream):
     """
 
     settles_ports = True
-    is_awaited = True  # the next copy may start
     has_course = False  # when its bursts move depends on the other queues
 
     def __init__(
@@ -40,7 +39,7 @@ class BurstStream(Stream):
         *,
         queue: int,
     ) -> None:
-        super().__init__(env, asker, Timeline([], 0))
+        super().__init__(env, asker, Timeline([], 0), is_awaited=True)  # the next may start
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them
         self._channels, self._queue = channels, queue
         self._runs = descriptor_runs(copy)

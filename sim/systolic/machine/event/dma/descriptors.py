@@ -20,7 +20,7 @@ from systolic.arrays import Integers
 from systolic.hw.spec import Dma
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.access import Pattern
-from systolic.machine.event.dma.ends import Ends
+from systolic.machine.event.dma.ends import CopyEnds
 from systolic.machine.event.ports.ports import Need, Needs, need_of
 from systolic.spans import Interval
 
@@ -106,7 +106,7 @@ def _first_partitions(accesses: Sequence[Access]) -> Integers:
 
 
 def descriptor_groups(
-    copy: DmaCopy, ends: Ends, dma: Dma, homes: HomesOf | None = None
+    copy: DmaCopy, ends: CopyEnds, dma: Dma, homes: HomesOf | None = None
 ) -> list[BundleGroup]:
     """Return the descriptors of a copy, in order, as groups.
 
@@ -141,13 +141,13 @@ def descriptor_groups(
     ]
 
 
-def _descriptors(copy: DmaCopy, ends: Ends, homes: HomesOf | None) -> _RegularDescriptors:
+def _descriptors(copy: DmaCopy, ends: CopyEnds, homes: HomesOf | None) -> _RegularDescriptors:
     """Return the descriptors of a copy, cut between DRAM controllers if there are several."""
     runs = _runs_of(copy, tuple([end.access for end in ends]))
     return runs if homes is None else _cut(ends, runs, homes)
 
 
-def _cut(ends: Ends, runs: _RegularDescriptors, homes: HomesOf) -> _RegularDescriptors:
+def _cut(ends: CopyEnds, runs: _RegularDescriptors, homes: HomesOf) -> _RegularDescriptors:
     """Cut descriptors where they go from one DRAM controller to another, at any end."""
     dram = [number for number, end in enumerate(ends) if end.is_mapped]
     firsts, lengths = list[int](), list[int]()
@@ -188,7 +188,7 @@ def touched_banks(group: BundleGroup, index: int, first: int, stop: int) -> list
     ]
 
 
-def bank_edge(ends: Ends, group: BundleGroup, byte: int) -> int:
+def bank_edge(ends: CopyEnds, group: BundleGroup, byte: int) -> int:
     """Return the first byte of a bundle, after `byte`, whose row has come to another bank.
 
     Bytes before it, from `byte` on, touch the same banks of the buffers on the chip.
@@ -202,7 +202,7 @@ def bank_edge(ends: Ends, group: BundleGroup, byte: int) -> int:
     return (row + min(to_edge, default=group.size_bytes)) * group.rows
 
 
-def needs_of(ends: Ends, banks: Sequence[range], lanes: Sequence[Interval]) -> Needs:
+def needs_of(ends: CopyEnds, banks: Sequence[range], lanes: Sequence[Interval]) -> Needs:
     """Return the ports of these banks of a copy's ends.
 
     lanes: partitions first <= p < stop of each.
@@ -211,7 +211,7 @@ def needs_of(ends: Ends, banks: Sequence[range], lanes: Sequence[Interval]) -> N
 
 
 def _sided_needs(
-    ends: Ends, banks: Sequence[range], lanes: Sequence[Interval]
+    ends: CopyEnds, banks: Sequence[range], lanes: Sequence[Interval]
 ) -> list[tuple[int, Need]]:
     found = list[tuple[int, Need]]()
     for number, (end, touched, lane) in enumerate(zip(ends, banks, lanes, strict=True)):
@@ -230,7 +230,13 @@ _lanes = lru_cache(maxsize=4096)(Interval)
 
 
 def descriptor_needs(
-    copy: DmaCopy, ends: Ends, group: BundleGroup, index: int, first: int = 0, stop: int = 1
+    copy: DmaCopy,
+    ends: CopyEnds,
+    group: BundleGroup,
+    index: int,
+    *,
+    first: int = 0,
+    stop: int = 1,
 ) -> Needs:
     """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
     lanes = [_lanes(p, p + group.rows) for p in group.partitions[:, index].tolist()]
@@ -239,7 +245,7 @@ def descriptor_needs(
     return needs_of(ends, touched_banks(group, index, first, stop), lanes)
 
 
-def group_needs(ends: Ends, group: BundleGroup) -> list[tuple[int, Need]]:
+def group_needs(ends: CopyEnds, group: BundleGroup) -> list[tuple[int, Need]]:
     """Return the ports of the bundles of a group, with the number of the end."""
     lanes = [end.access.lanes for end in ends]
     return _sided_needs(ends, touched_banks(group, 0, 0, group.size_bytes * group.rows), lanes)
@@ -251,7 +257,7 @@ def edges_of_lanes(group: BundleGroup) -> list[int]:
     return [*(np.flatnonzero(changes) + 1).tolist(), group.count]
 
 
-def all_needs(ends: Ends, groups: Sequence[BundleGroup]) -> list[Need]:
+def all_needs(ends: CopyEnds, groups: Sequence[BundleGroup]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
     return [need for group in groups for _, need in group_needs(ends, group)]
 
@@ -314,7 +320,7 @@ def _runs(patterns: tuple[_Pattern, ...]) -> _RegularDescriptors:
 
 
 def _side_by_side(
-    copy: DmaCopy, ends: Ends, runs: _RegularDescriptors, most: int
+    copy: DmaCopy, ends: CopyEnds, runs: _RegularDescriptors, most: int
 ) -> _RegularDescriptors:
     """Return the same descriptors in bundles of at most `most`, the first of each for all.
 
@@ -362,7 +368,7 @@ def _at(homes: Integers | None, places: Integers) -> Integers | None:
     return None if homes is None else homes[places]
 
 
-def spread_order(copy: DmaCopy, ends: Ends, dma: Dma, homes: HomesOf | None = None) -> Integers:
+def spread_order(copy: DmaCopy, ends: CopyEnds, dma: Dma, homes: HomesOf | None = None) -> Integers:
     """Return the numbers of a copy's descriptors in the order in which engines move them.
 
     All engines work at once: first comes the first descriptor of each engine, then the second of
@@ -389,7 +395,9 @@ def _deal(copy: DmaCopy, runs: _RegularDescriptors, dma: Dma) -> tuple[Integers,
     return engine, turn
 
 
-def _spread(copy: DmaCopy, ends: Ends, runs: _RegularDescriptors, dma: Dma) -> _RegularDescriptors:
+def _spread(
+    copy: DmaCopy, ends: CopyEnds, runs: _RegularDescriptors, dma: Dma
+) -> _RegularDescriptors:
     """Return the descriptors in the order of the engines, in bundles of those that are alike.
 
     A bundle has at most one descriptor of each engine, of one length and, wherever on the chip the
@@ -442,7 +450,7 @@ def _in_one_bank(access: Access, bank_bytes: int) -> bool:
 
 
 def _edges(
-    ends: Ends, runs: _RegularDescriptors, starts: Sequence[Integers], bank: tuple[int, ...]
+    ends: CopyEnds, runs: _RegularDescriptors, starts: Sequence[Integers], bank: tuple[int, ...]
 ) -> tuple[list[int], npt.NDArray[np.bool_]]:
     """Return where a group begins because lengths or banks change, and which runs straddle."""
     keys, straddles = [runs.lengths, runs.rows], np.zeros(len(runs.lengths), bool)

@@ -10,7 +10,7 @@ from systolic.isa import Access, Buffer, DmaCopy
 READ, WRITE, READ_AND_WRITE = ("read",), ("write",), ("read", "write")
 
 
-class End(NamedTuple):
+class CopyEnd(NamedTuple):
     """An end of a copy.
 
     bank_bytes: of a bank of the buffer (DRAM: any). base: added to the number of a bank, so that
@@ -33,13 +33,13 @@ class End(NamedTuple):
         return self.access.buffer is Buffer.DRAM
 
 
-Ends = tuple[End, ...]
+CopyEnds = tuple[CopyEnd, ...]
 
 
-def end_of(access: Access, chip: Chip, directions: tuple[str, ...], base: int = 0) -> End:
+def end_of(access: Access, chip: Chip, directions: tuple[str, ...], base: int = 0) -> CopyEnd:
     """Return an end that lies in a core, or in DRAM."""
     in_state = access.buffer is Buffer.STATE
-    return End(
+    return CopyEnd(
         access,
         bank_bytes(access, chip),
         base,
@@ -50,7 +50,7 @@ def end_of(access: Access, chip: Chip, directions: tuple[str, ...], base: int = 
     )
 
 
-def ends_of(copy: DmaCopy, chip: Chip) -> Ends:
+def ends_of(copy: DmaCopy, chip: Chip) -> CopyEnds:
     """Return source and target of a copy within one core."""
     return end_of(copy.source, chip, READ), end_of(copy.target, chip, WRITE)
 

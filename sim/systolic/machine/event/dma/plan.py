@@ -25,7 +25,7 @@ from systolic.machine.event.dma.descriptors import (
     group_needs,
     spread_order,
 )
-from systolic.machine.event.dma.ends import Ends, bank_bytes, ends_of
+from systolic.machine.event.dma.ends import CopyEnds, bank_bytes, ends_of
 from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
 from systolic.machine.event.ports.course import (
     EVERY_PARTITION,
@@ -122,7 +122,7 @@ class CopyPlan:
     def _set(
         self,
         copy: DmaCopy,
-        ends: Ends,
+        ends: CopyEnds,
         dma: Dma,
         groups: list[BundleGroup],
         *,

@@ -75,7 +75,6 @@ class DmaStream(Stream):
     others are decided.
     """
 
-    is_awaited = True  # others share its bandwidth, and the next copy may start
     has_rounds = True
 
     def __init__(
@@ -85,7 +84,8 @@ class DmaStream(Stream):
         plan: CopyPlan,
         asker: Asker,
     ) -> None:
-        super().__init__(env, asker, NO_SLOTS)
+        # Others share its bandwidth, and the next copy may start.
+        super().__init__(env, asker, NO_SLOTS, is_awaited=True)
         self.mask = self.wide_mask = plan.mask
         self._plan, self._copy, self._groups = plan, plan.copy, plan.groups
         self._overlaps = chip.dma.descriptor_cost == "max"
@@ -378,7 +378,9 @@ class DmaStream(Stream):
         while moved < self._plan.pieces[place].size:
             spent = self._in_banks(group, cycle, moved, pace)
             stop = min(moved + pace.moved(cycle, spent), self._plan.pieces[place].size)
-            for need in descriptor_needs(self._copy, self._plan.ends, group, 0, moved, stop):
+            for need in descriptor_needs(
+                self._copy, self._plan.ends, group, 0, first=moved, stop=stop
+            ):
                 yield Use(need, cycle * self.period, (cycle + spent) * self.period)
             cycle, moved = cycle + spent, stop
 
@@ -466,7 +468,9 @@ class DmaStream(Stream):
         if group.one_bank:
             return self._plan.needs(self._group, self._index)
         stop = min(self._moved + amount, self._piece.size)
-        return descriptor_needs(self._copy, self._plan.ends, group, self._index, self._moved, stop)
+        return descriptor_needs(
+            self._copy, self._plan.ends, group, self._index, first=self._moved, stop=stop
+        )
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
@@ -549,7 +553,7 @@ class DmaStream(Stream):
         return spent
 
     def _end_if_over(self, group: BundleGroup, stop: int) -> None:
-        """End the descriptor in hand if it was over in the cycle before `stop`."""
+        """CopyEnd the descriptor in hand if it was over in the cycle before `stop`."""
         cost_is_over = not self._overlaps or stop >= self._begun + self._piece.fetch
         if self._moved == self._piece.size and cost_is_over:
             self.ended.append(_Finished(stop))

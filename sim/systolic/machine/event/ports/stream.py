@@ -103,12 +103,12 @@ class Stream:
         asker: what asks for ports.
         timeline: needs by access number (not by slot).
         spacing: slots from one access to the next; only the first of them needs ports.
+        is_awaited: something depends on being told of its end in that very tick.
 
     """
 
     settles_ports = False  # whether streams of its kind settle among themselves which has a port
     has_course = True  # whether it is known in advance what a stream of its kind will use
-    is_awaited = False  # whether something depends on being told of its end in that very tick
     has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 
     # How a stream begins; each has its own from the first change on.
@@ -138,8 +138,11 @@ class Stream:
         asker: Asker,
         timeline: Timeline,
         spacing: int = 1,
+        *,
+        is_awaited: bool = False,
     ) -> None:
         self._env = env
+        self.is_awaited = is_awaited
         self.unit, self.client, self.instruction = asker.unit, asker.client, asker.instruction
         self.rank, self.period, self.holdings = asker.rank, asker.period, asker.holdings
         self.timeline, self.spacing = timeline, spacing

@@ -17,7 +17,7 @@ import numpy as np
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import MultiCoreChip
-from systolic.hw.spec.places import Place, core, joined
+from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.hw.units import dma_queue
 from systolic.isa import Program
 from systolic.isa.instruction import Command
@@ -92,7 +92,14 @@ class CoreLaunch:
         self.array = ArrayUnit(local, None)
         engines = [LaneEngine(local, name) for name in chip.lane_engines]
         self.queues = [
-            ChipQueue(full, number, place, chip.dma, chip.period("dma"), machine.around)
+            ChipQueue(
+                full,
+                number,
+                place,
+                spec=chip.dma,
+                period=chip.period("dma"),
+                around=machine.around,
+            )
             for number in range(chip.dma.queues)
         ]
         self.units: list[Unit] = [self.array, *engines, *self.queues]
@@ -190,12 +197,12 @@ class ChipMachine:
             context.recorder.hand_on()
         for planes in self.around.planes:
             planes.store()
-        ends = [each.end for each in (*self._over, *self._processors, *self._fed)]
-        return max(ends, default=0)
+        ends = [each.end for each in self._over] + [each.end for each in self._processors]
+        return max([*ends, *(each.end for each in self._fed)], default=0)
 
     # -- cores as processors see them -------------------------------------------------------------
 
-    def blocked_by(self, place: Place, tick: int) -> str:
+    def blocked_by(self, place: ChipPlace, tick: int) -> str:
         """Return the core if it runs a program, or is about to; else ""."""
         runs = [each.launch for each in self._running if not each.has_stopped(tick)]
         runs += [launch for _, launch in self._starting]
@@ -221,7 +228,7 @@ class ChipMachine:
         ]
         return bool(done) and tick >= done[0]
 
-    def start(self, by: tuple[Place, int], tick: int) -> None:
+    def start(self, by: tuple[ChipPlace, int], tick: int) -> None:
         """Start the program of a command at a tick."""
         for number, launch in enumerate(self.joint.launches):
             if launch.by == by:
@@ -240,7 +247,9 @@ class ChipMachine:
             period = chip.period_of(spec.dma.clock)
             for number in range(spec.dma.queues):
                 name = dma_queue(number)
-                queues[name] = ChipQueue(context, number, place, spec.dma, period, self.around)
+                queues[name] = ChipQueue(
+                    context, number, place, spec=spec.dma, period=period, around=self.around
+                )
         self._fed.append(context)
         self._fed_queues += queues.values()
         self._processors.append(
@@ -248,11 +257,11 @@ class ChipMachine:
                 self.joint,
                 launch,
                 spec,
-                queues,
-                supply,
-                self.semaphores,
-                self.recorder,
-                self,
+                queues=queues,
+                supply=supply,
+                semaphores=self.semaphores,
+                recorder=self.recorder,
+                cores=self,
             )
         )
 
@@ -313,7 +322,8 @@ class ChipMachine:
 
     def _tell_progress(self) -> None:
         if self._progress is not None:
-            done = sum(each.retired for each in (*self._running, *self._over, *self._fed))
+            done = sum(each.retired for each in [*self._running, *self._over])
+            done += sum(each.retired for each in self._fed)
             done += sum(each.retired for each in self._processors)
             self._progress(done, len(self.joint.program.instructions))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from systolic.hw.spec.multi_core import CommandKind, Processor
-from systolic.hw.spec.places import Place, place_of
+from systolic.hw.spec.places import ChipPlace, place_of
 from systolic.isa import DmaCopy
 from systolic.isa.instruction import Command, DmaMove
 from systolic.isa.instruction.on_dma import CODE
@@ -23,20 +23,20 @@ from systolic.trace.records import InstructionTimes
 class Cores(Protocol):
     """The cores of a chip, as a processor sees them."""
 
-    def blocked_by(self, place: Place, tick: int) -> str:
+    def blocked_by(self, place: ChipPlace, tick: int) -> str:
         """Return what keeps a core from being started: itself, its code, "" if nothing does."""
 
     def bring_code(self, at: str, index: int) -> None:
         """Note that a copy to the code of a core stands in its queue."""
 
-    def start(self, by: tuple[Place, int], tick: int) -> None:
+    def start(self, by: tuple[ChipPlace, int], tick: int) -> None:
         """Start the program of a command at a tick."""
 
 
 class FedSupply:
     """How many copies a processor has put into each of its queues that have not yet started."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ChipPlace) -> None:
         self.label = f"waiting for {place}"
         self._there: Counter[str] = Counter()
 
@@ -77,6 +77,7 @@ class ManagementProcessor:
         joint: JointProgram,
         launch: Launch,
         spec: Processor,
+        *,
         queues: dict[str, ChipQueue],
         supply: FedSupply,
         semaphores: ChipSemaphores,

@@ -12,11 +12,11 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Dma, MultiCoreChip
-from systolic.hw.spec.places import Place, core, joined
+from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.isa.instruction import DmaMove
-from systolic.machine.register.chip.runs import End, Run, bundles_of, ends_of, engines_of
-from systolic.machine.register.chip.shares import Holding, Shares, holding
+from systolic.machine.register.chip.runs import PlacedEnd, Run, bundles_of, ends_of, engines_of
+from systolic.machine.register.chip.shares import HeldShares, Shares, holding
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import RunStart
 from systolic.machine.register.dma.unit import CLIENT, CopyJob, DmaQueue, from_everywhere, where
@@ -50,7 +50,7 @@ class ChipCopy(CopyJob):
     """A copy under way; its runs lie between any places of the chip."""
 
     def __init__(
-        self, index: int, copy: DmaCopy, own: Place, dma: Dma, chip: MultiCoreChip
+        self, index: int, copy: DmaCopy, own: ChipPlace, dma: Dma, chip: MultiCoreChip
     ) -> None:
         self.ends = ends_of(copy, own)
         super().__init__(index, copy, dma, bundles_of(copy, self.ends, dma, chip))
@@ -61,7 +61,7 @@ class ChipCopy(CopyJob):
         self.passes = 2 if within_dram and is_plain else 1
         self.is_dram = any(end.is_dram for end in self.ends)
         self.engines = engines_of(copy, dma) if dma.is_spread else frozenset()
-        self._holdings: dict[tuple[Place, ...], Holding] = {}
+        self._holdings: dict[tuple[ChipPlace, ...], HeldShares] = {}
 
     @property
     def run(self) -> Run:
@@ -70,14 +70,14 @@ class ChipCopy(CopyJob):
         assert isinstance(run, Run)
         return run
 
-    def holding(self, chip: MultiCoreChip) -> Holding:
+    def holding(self, chip: MultiCoreChip) -> HeldShares:
         """Return the shares that the bundle in hand holds."""
         places = self.run.places
         if places not in self._holdings:
             self._holdings[places] = holding(chip, places, accumulates=self.accumulates)
         return self._holdings[places]
 
-    def ways(self) -> set[tuple[Place, ...]]:
+    def ways(self) -> set[tuple[ChipPlace, ...]]:
         """Return the endpoints of all runs that are still to come, and of that in hand."""
         return {bundle[0].places for bundle in (self.bundle, *self.rest)}  # type: ignore[attr-defined]
 
@@ -89,7 +89,8 @@ class ChipQueue(DmaQueue):
         self,
         context: Context,
         number: int,
-        own: Place,
+        own: ChipPlace,
+        *,
         spec: Dma,
         period: int,
         around: Surroundings,
@@ -183,7 +184,7 @@ class ChipQueue(DmaQueue):
             if number == 0 and job.is_turned:
                 found += self._of_matrix(end)
                 continue
-            directions = ("read",) if number == 0 else ("write",)
+            directions: tuple[str, ...] = ("read",) if number == 0 else ("write",)
             if number == 1 and job.accumulates:
                 directions = ("read", "write")
             part = RunStart(start.partition, start.byte + first)
@@ -192,7 +193,7 @@ class ChipQueue(DmaQueue):
         return found
 
     def _of_end(
-        self, end: End, start: RunStart, size: int, rows: int, direction: str
+        self, end: PlacedEnd, start: RunStart, size: int, rows: int, direction: str
     ) -> list[tuple[int, Wanted]]:
         assert end.core is not None
         ports = self._around.ports[end.core]
@@ -200,7 +201,7 @@ class ChipQueue(DmaQueue):
         needed = ports.of_bytes(end.access.buffer, start.byte, start.byte + size, direction)
         return [(end.core, Wanted(port, lanes)) for port in needed]
 
-    def _of_matrix(self, end: End) -> list[tuple[int, Wanted]]:
+    def _of_matrix(self, end: PlacedEnd) -> list[tuple[int, Wanted]]:
         assert end.core is not None
         low, high = end.access.span
         needed = self._around.ports[end.core].of_bytes(end.access.buffer, low, high, "read")
@@ -219,7 +220,7 @@ class ChipQueue(DmaQueue):
 
     # -- bytes ------------------------------------------------------------------------------------
 
-    def _bytes_of(self, end: End) -> Array:
+    def _bytes_of(self, end: PlacedEnd) -> Array:
         number = 0 if end.core is None else end.core
         return self._around.planes[number].bytes_of(end.access.buffer)
 
@@ -243,7 +244,8 @@ class ChipQueue(DmaQueue):
             starts = [_run(part).starts[number] for part in job.bundle]
             self._landing.append((self._bytes_of(end), where(starts, first, size), moving))
 
-    def _end_descriptor(self, job: CopyJob, tick: int) -> None:
+    def _note_bundle(self, job: CopyJob, tick: int) -> None:
+        """Record the words of the runs that have ended, and write what is added to the target."""
         assert isinstance(job, ChipCopy)
         rows = len(job.bundle)
         moved = np.concatenate(job.words) if job.words else None
@@ -251,29 +253,22 @@ class ChipQueue(DmaQueue):
             job.sizes.append(part.size_bytes)
             if moved is not None:
                 self._conclude(job, _run(part), np.ascontiguousarray(moved[row::rows]), tick)
-        job.words.clear()
-        job.moved = 0
-        if job.rest:
-            job.bundle = job.rest.popleft()
-            job.fetch_left = self._cost(job)
-        else:
-            self._job = None
-            self.context.recorder.transfers.add((size, 1) for size in job.sizes)
-            self._retire(job, tick)
 
     def _conclude(self, job: ChipCopy, run: Run, moved: Array, tick: int) -> None:
         """Record the words of a run, and write the sums of one that is added to its target."""
         source, *targets = job.ends
-        self._note("read", job, source.access, _places(run, 0, source.access), moved, tick)
+        self._note("read", job, source.access, _places(run, 0, source.access), moved, tick=tick)
         for number, end in enumerate(targets, 1):
             start, written = run.starts[number], moved
             if job.accumulates:
                 written = self._sums(end, start, moved)
                 at: Any = start.partition, slice(start.byte, start.byte + len(moved))
                 self._landing.append((self._bytes_of(end), at, written))
-            self._note("write", job, end.access, _places(run, number, end.access), written, tick)
+            self._note(
+                "write", job, end.access, _places(run, number, end.access), written, tick=tick
+            )
 
-    def _sums(self, end: End, start: RunStart, moved: Array) -> Array:
+    def _sums(self, end: PlacedEnd, start: RunStart, moved: Array) -> Array:
         element = data_type(end.access.dtype).numpy
         plane = self._bytes_of(end)[start.partition]
         there = plane[start.byte : start.byte + len(moved)].copy().view(element)
@@ -287,6 +282,7 @@ class ChipQueue(DmaQueue):
         access: Access,
         places: tuple[Array, Array],
         values: Array,
+        *,
         tick: int,
     ) -> None:
         if not self.context.recorder.wants(kind):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from systolic.hw.spec.places import OWN, Place, joined
+from systolic.hw.spec.places import OWN, ChipPlace, joined
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import FetchTimes, InstructionTimes, Stall
 from systolic.trace.words import Words
@@ -17,7 +17,9 @@ class PlacedRecorder(Recorder):
     place of what wins a port, "" where the unit names it in full.
     """
 
-    def __init__(self, whole: Recorder, place: Place, first: int, *, names_winners: bool) -> None:
+    def __init__(
+        self, whole: Recorder, place: ChipPlace, first: int, *, names_winners: bool
+    ) -> None:
         super().__init__(whole.units, whole.kinds, whole.keep_grid)
         self._whole, self._place, self._first = whole, str(place), first
         self.place = str(place)

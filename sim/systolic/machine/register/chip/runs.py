@@ -12,7 +12,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.spec import Dma, MultiCoreChip
-from systolic.hw.spec.places import Place, controller, place_of
+from systolic.hw.spec.places import ChipPlace, controller, place_of
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.instruction import DmaMove
 from systolic.isa.instruction.on_dma import CODE
@@ -24,7 +24,7 @@ from systolic.machine.register.dma.descriptors import (
 )
 
 
-class End(NamedTuple):
+class PlacedEnd(NamedTuple):
     """Where a copy reads or writes: a core (None: DRAM alone), and the access there.
 
     is_code: it is the code of the core, a row of bytes without ports.
@@ -52,7 +52,7 @@ class Run(Descriptor):
     second: where it begins in the second target.
     """
 
-    places: tuple[Place, ...] = ()
+    places: tuple[ChipPlace, ...] = ()
     second: RunStart | None = None
 
     @property
@@ -62,7 +62,7 @@ class Run(Descriptor):
         return two if self.second is None else (*two, self.second)
 
 
-def ends_of(copy: DmaCopy, own: Place) -> tuple[End, ...]:
+def ends_of(copy: DmaCopy, own: ChipPlace) -> tuple[PlacedEnd, ...]:
     """Return source, target and second target of a copy of a place's queue."""
     named = [("", copy.source), ("", copy.target)]
     if isinstance(copy, DmaMove):
@@ -72,14 +72,14 @@ def ends_of(copy: DmaCopy, own: Place) -> tuple[End, ...]:
     return tuple(_end(at, access, own) for at, access in named)
 
 
-def _end(at: str, access: Access, own: Place) -> End:
+def _end(at: str, access: Access, own: ChipPlace) -> PlacedEnd:
     code = f".{CODE}"
     place = place_of(at.removesuffix(code)) if at else own
     assert place is not None
-    return End(place.number if place.kind == "core" else None, access, at.endswith(code))
+    return PlacedEnd(place.number if place.kind == "core" else None, access, at.endswith(code))
 
 
-def runs_of(copy: DmaCopy, ends: tuple[End, ...], chip: MultiCoreChip) -> Iterator[Run]:
+def runs_of(copy: DmaCopy, ends: tuple[PlacedEnd, ...], chip: MultiCoreChip) -> Iterator[Run]:
     """Yield the longest runs of bytes that lie together at all ends and with one controller."""
     if isinstance(copy, DmaTranspose):
         for turned in turned_descriptors(copy):
@@ -97,7 +97,7 @@ def runs_of(copy: DmaCopy, ends: tuple[End, ...], chip: MultiCoreChip) -> Iterat
 
 
 def _cut(
-    starts: list[RunStart], size: int, ends: tuple[End, ...], chip: MultiCoreChip
+    starts: list[RunStart], size: int, ends: tuple[PlacedEnd, ...], chip: MultiCoreChip
 ) -> Iterator[Run]:
     """Yield a run in parts, each of one controller at each end."""
     done = 0
@@ -112,7 +112,7 @@ def _cut(
         done += part
 
 
-def _turned(run: Descriptor, ends: tuple[End, ...], chip: MultiCoreChip) -> Iterator[Run]:
+def _turned(run: Descriptor, ends: tuple[PlacedEnd, ...], chip: MultiCoreChip) -> Iterator[Run]:
     """Yield a run of a transpose in parts whose elements come from one controller each."""
     assert run.gathered is not None
     from_dram, size = ends[0].is_dram, ends[0].access.element_bytes
@@ -127,16 +127,16 @@ def _turned(run: Descriptor, ends: tuple[End, ...], chip: MultiCoreChip) -> Iter
         yield Run(source, target, (stop - first) * size, gathered, places)
 
 
-def _endpoint(end: End, start: RunStart, chip: MultiCoreChip) -> Place:
+def _endpoint(end: PlacedEnd, start: RunStart, chip: MultiCoreChip) -> ChipPlace:
     """Return where the way of a run begins or leads to."""
     if end.is_dram:
         return controller(chip.piece(start.byte).controller)
     assert end.core is not None
-    return Place("core", end.core)
+    return ChipPlace("core", end.core)
 
 
 def bundles_of(
-    copy: DmaCopy, ends: tuple[End, ...], dma: Dma, chip: MultiCoreChip
+    copy: DmaCopy, ends: tuple[PlacedEnd, ...], dma: Dma, chip: MultiCoreChip
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs in bundles that move side by side, as the queue's table says."""
     if dma.is_spread:
@@ -153,7 +153,7 @@ def bundles_of(
 
 
 def _spread(
-    copy: DmaCopy, ends: tuple[End, ...], dma: Dma, chip: MultiCoreChip
+    copy: DmaCopy, ends: tuple[PlacedEnd, ...], dma: Dma, chip: MultiCoreChip
 ) -> Iterator[tuple[Run, ...]]:
     """Yield rounds: of each engine the next run, side by side with those that are like it."""
     queues: dict[int, deque[Run]] = {}
@@ -180,14 +180,14 @@ def engines_of(copy: DmaCopy, dma: Dma) -> frozenset[int]:
     return frozenset(range(dma.engine_count))
 
 
-def _is_like(one: Run, other: Run, ends: tuple[End, ...]) -> bool:
+def _is_like(one: Run, other: Run, ends: tuple[PlacedEnd, ...]) -> bool:
     """Return whether two runs have one length, ways alike, and one byte in their partitions."""
     if (one.size_bytes, one.places) != (other.size_bytes, other.places):
         return False
     return all(a.byte == b.byte for a, b in _sides(one, other, ends))
 
 
-def _is_next(one: Run, other: Run, ends: tuple[End, ...]) -> bool:
+def _is_next(one: Run, other: Run, ends: tuple[PlacedEnd, ...]) -> bool:
     """Return whether a run lies beside another, in the next partition at each end on the chip."""
     sides = _sides(one, other, ends)
     if not sides or (one.size_bytes, one.places) != (other.size_bytes, other.places):
@@ -195,7 +195,7 @@ def _is_next(one: Run, other: Run, ends: tuple[End, ...]) -> bool:
     return all(b == RunStart(a.partition + 1, a.byte) for a, b in sides)
 
 
-def _sides(one: Run, other: Run, ends: tuple[End, ...]) -> list[tuple[RunStart, RunStart]]:
+def _sides(one: Run, other: Run, ends: tuple[PlacedEnd, ...]) -> list[tuple[RunStart, RunStart]]:
     """Return where both begin, at each end on the chip; a transpose gathers its source."""
     return [
         (a, b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple
 
-from systolic.hw.spec.places import Place, joined
+from systolic.hw.spec.places import ChipPlace, joined
 from systolic.hw.units import unit_of
 from systolic.isa.joint import JointProgram
 from systolic.machine.register.semaphores import Semaphores, Sleeper
@@ -38,7 +38,7 @@ class ChipSemaphores:
         self._joint, self._recorder = joint, recorder
         self._sleepers: dict[int, list[tuple[int, Sleeper]]] = {}
 
-    def send(self, unit: str, tick: int, delay: int, poster: Place, semaphore: int) -> None:
+    def send(self, unit: str, tick: int, delay: int, poster: ChipPlace, semaphore: int) -> None:
         """Add 1, visible `delay` ticks and the hops from the poster's place after `tick`."""
         hops = self._joint.hops(poster, semaphore)
         way = hops * self._joint.chip.post_hop_ticks
@@ -84,7 +84,7 @@ class PlacedSemaphores(Semaphores):
     def __init__(
         self,
         whole: ChipSemaphores,
-        place: Place,
+        place: ChipPlace,
         cycles: int,
         own_cycles: dict[str, int],
     ) -> None:

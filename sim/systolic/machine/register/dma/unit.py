@@ -350,13 +350,17 @@ class DmaQueue(Unit):
             job.end_work(tick)
             self._end_descriptor(job, tick)
 
-    def _end_descriptor(self, job: CopyJob, tick: int) -> None:
+    def _note_bundle(self, job: CopyJob, tick: int) -> None:
+        """Record the words of the descriptors that have ended."""
         moved = np.concatenate(job.words)
         for row, part in enumerate(job.bundle):
             mine = np.ascontiguousarray(moved[row :: len(job.bundle)])
             self._record("read", job, part, mine, tick=tick)
             self._record("write", job, part, mine, tick=tick)
             job.sizes.append(part.size_bytes)
+
+    def _end_descriptor(self, job: CopyJob, tick: int) -> None:
+        self._note_bundle(job, tick)
         job.words.clear()
         job.moved = 0
         if job.rest:

@@ -1,0 +1,220 @@
+"""Does it run? Chips and programs of several cores, from files to summaries and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.command_line import run_command
+from systolic import run
+from systolic.config import load_chip
+from systolic.errors import SystolicError
+from systolic.hw.spec import MultiCoreChip
+from systolic.isa import decode, encode, format_text, load_module, parse_text
+from systolic.shipped import CONFIGS
+
+PROGRAMS = CONFIGS / "programs"
+SEVERAL = ("exchange", "ring_of_four", "two_programs")
+PAIR = """
+name = "pair"
+[[cores]]
+count = 2
+core = "ideal_4x4"
+[[controllers]]
+dram = "ideal_4x4"
+"""
+WIRES = '[interconnect]\nkind = "crossbar"\nbytes_per_cycle = 16\n'
+TILE = "state_buffer[0:4]+0 f32 (1x4)"
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_both_forms_of_shipped_programs_come_back(name: str) -> None:
+    module = load_module(PROGRAMS / f"{name}.txt")
+    assert parse_text(format_text(module)) == module
+    assert decode(encode(module)) == module
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_exchange_adds_both_tiles_in_the_cycles_worked_out_by_hand(engine: str) -> None:
+    a, b = np.arange(16, dtype=np.float32).reshape(4, 4), np.full((4, 4), 10, np.float32)
+    found = run(PROGRAMS / "exchange.txt", inputs={"a": a, "b": b}, engine=engine)
+    assert found.cycles == 602 + 4 * (7 + 1) + 1 + 4 * 2 + 1  # latency, rows, post, reads, write
+    for name in ("sum0", "sum1"):
+        assert (found.outputs[name] == a + b).all()
+    traffic = {"sent_bytes": 128, "received_bytes": 128, "written_bytes": 128}
+    assert found.summary["traffic"] == traffic
+    assert all(sum(each.values()) == found.cycles for each in found.summary["cores"].values())
+
+
+def test_ring_of_four_is_an_all_reduce_in_the_order_of_the_ring() -> None:
+    rng = np.random.default_rng(1)
+    parts = {f"part{n}": rng.normal(size=(128, 256)).astype(np.float32) for n in range(4)}
+    found = run(PROGRAMS / "ring_of_four.txt", inputs=parts)
+    ring, want = (0, 1, 3, 2), np.empty((128, 256), np.float32)
+    for chunk in range(4):
+        columns = slice(64 * chunk, 64 * chunk + 64)
+        total = parts[f"part{ring[chunk]}"][:, columns]
+        for step in range(1, 4):
+            total = total + parts[f"part{ring[(chunk + step) % 4]}"][:, columns]
+        want[:, columns] = total
+    for n in range(4):
+        assert (found.outputs[f"total{n}"] == want).all()
+
+
+def test_two_programs_slow_each_other_down_and_the_processor_tells_the_host() -> None:
+    both = run(PROGRAMS / "two_programs.txt")
+    assert len(both.trace.notifications) == 1
+    text = (PROGRAMS / "two_programs.txt").read_text("utf-8").replace("s0>=2", "s0>=1")
+    alone = {}
+    for core, other in ((0, 1), (1, 0)):
+        lines = text.replace(f"start core{other}\n", "").split(f"\ncore {other}\n")
+        rest = lines[1].split("\ncore ")[1:]
+        module = parse_text(lines[0] + "".join(f"\ncore {each}" for each in rest))
+        alone[core] = _end(run(module, check=False), core)
+    assert _end(both, 0) >= alone[0]
+    assert _end(both, 1) >= alone[1]
+    assert _end(both, 0) + _end(both, 1) > alone[0] + alone[1]
+
+
+def _end(result: object, core: int) -> int:
+    times = result.trace.times  # type: ignore[attr-defined]
+    return max(each.done for each in times if each.unit.startswith(f"core{core}."))
+
+
+@pytest.mark.parametrize("name", ["trainium1", "trainium2", "quad_128x128", "mixed_cores"])
+def test_shipped_chips_of_several_cores(name: str) -> None:
+    chip = load_chip(CONFIGS / "chips" / f"{name}.toml")
+    assert isinstance(chip, MultiCoreChip)
+    assert chip.core_count == {"trainium1": 2, "trainium2": 8, "quad_128x128": 4}.get(name, 3)
+
+
+def test_a_program_of_one_core_runs_on_the_first_of_several(tmp_path: Path) -> None:
+    alone = run(PROGRAMS / "transpose.txt", "ideal_4x4")
+    beside = run(PROGRAMS / "transpose.txt", "pair_4x4")
+    assert beside.cycles == alone.cycles
+    assert beside.trace.labels["core0.pe_array"] == tuple(
+        each._replace(label=each.label.replace("for ", "for core0.")) for each in
+        alone.trace.labels["pe_array"]
+    )  # fmt: skip
+
+
+def test_exports_and_views_name_the_cores(tmp_path: Path) -> None:
+    program = str(PROGRAMS / "exchange.txt")
+    file = tmp_path / "x.json"
+    assert run_command("export", "perfetto", program, "--out", str(file))[0] == 0
+    events = json.loads(file.read_text("utf-8"))["traceEvents"]
+    groups = {each["args"]["name"].split()[0] for each in events if each["name"] == "process_name"}
+    assert {"core0", "core1"} <= groups
+    for view in ("system", "links"):
+        picture = tmp_path / f"{view}.svg"
+        assert run_command("plot", view, program, "--out", str(picture))[0] == 0
+        assert picture.stat().st_size > 1000
+    status, out, _ = run_command("explain", program)
+    assert status == 0
+    assert "moving bytes over" in out
+
+
+def chip_file(folder: Path, text: str) -> Path:
+    file = folder / "chip.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("chip", "body", "said"),
+    [
+        (
+            WIRES,
+            f"dma q0 source={TILE} target={TILE}  post core7.s0",
+            "core7 is not there: pair",
+        ),
+        ("", f"dma q0 source={TILE} target=core1.{TILE}", "has no way from core0 to core1"),
+        (WIRES, f"dma q0 source=core4.{TILE} target={TILE}", "core4 is not there"),
+        (WIRES, f"core 2\ndma q0 source={TILE} target={TILE}", "is for 3 cores"),
+        (WIRES, "core 0", "core0 has 2 programs called"),
+    ],
+)
+def test_programs_that_are_refused(tmp_path: Path, chip: str, body: str, said: str) -> None:
+    file = chip_file(tmp_path, PAIR + chip)
+    program = tmp_path / "p.txt"
+    program.write_text(f"systolic program 2\ncore 0\n{body}\n", encoding="utf-8")
+    status, _, err = run_command("run", str(program), "--chip", str(file), "--values", "none")
+    assert status == 2
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PAIR + WIRES.replace("16", "3"), "is less than the 4 DMA queues"),
+        (PAIR.replace('dram = "ideal_4x4"', 'dram = "ideal_4x4"\nrange = [64, 128]'), "have a gap"),
+        (
+            PAIR.replace('dram = "ideal_4x4"', 'dram = "ideal_4x4"\nrange = [0, 128]')
+            + '[[controllers]]\ndram = "ideal_4x4"\nrange = [64, 256]\n',
+            "have an overlap",
+        ),
+        (PAIR.replace('[[controllers]]\ndram = "ideal_4x4"\n', ""), "there are 2"),
+        (PAIR + WIRES.replace("crossbar", "mesh"), "a mesh needs its columns and its rows"),
+        (PAIR + "[[processors]]\nfeeds = [5]\n", "no core 5"),
+    ],
+)
+def test_chips_that_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SystolicError, match=said) as error:
+        load_chip(chip_file(tmp_path, text))
+    assert "\n" not in str(error.value)
+
+
+MANAGED = PAIR + "[[processors]]\nfeeds = [0]\ndma = { queues = 1, bytes_per_cycle = 4 }\n"
+BROUGHT = MANAGED.replace('name = "pair"', 'name = "pair"\ncode = "dram"')
+STORE = "[fetch]\ncode_bytes = 64\n"
+
+
+@pytest.mark.parametrize(
+    ("chip", "body", "said"),
+    [
+        (MANAGED, "wait s0>=1\npost processor0.s0\nstart core0", "waits for itself"),
+        (MANAGED, "start core1", "processor0 does not look after core1"),
+        (MANAGED, "post s0", "core0: its program core0 is never started"),
+        (MANAGED, "start core0 other", 'core0 has no program "other"'),
+        (BROUGHT + STORE, "start core0", "core0.code 64 (fetch.code_bytes)"),
+        (BROUGHT + STORE.replace("64", "4096"), "start core0", "copies before it bring 0"),
+    ],
+)
+def test_processors_that_are_refused(tmp_path: Path, chip: str, body: str, said: str) -> None:
+    file, program = chip_file(tmp_path, chip), tmp_path / "p.txt"
+    head = f'core 0\ndma q0 source={TILE} target={TILE}\nprocessor 0\nsemaphore s0 "a"\n'
+    program.write_text(f"systolic program 2\n{head}{body}\n", encoding="utf-8")
+    status, _, err = run_command("run", str(program), "--chip", str(file), "--values", "none")
+    assert status == 2
+    assert said in err
+
+
+RACE = f"""systolic program 2
+core 0
+input a (4, 4) = {TILE}
+dma q0 source={TILE} target=core1.state_buffer[0:4]+64 f32 (1x4)
+core 1
+input b (4, 4) = {TILE}
+copy pooling source=state_buffer[0:4]+64 f32 (1x4) target=state_buffer[0:4]+128 f32 (1x4)
+"""
+
+
+def test_the_checker_sees_races_and_deadlocks_between_cores(tmp_path: Path) -> None:
+    file, program = chip_file(tmp_path, PAIR + WIRES), tmp_path / "p.txt"
+    program.write_text(RACE, encoding="utf-8")
+    status, out, _ = run_command("lint", str(program), "--chip", str(file))
+    assert status == 1
+    assert "read-after-write: core0: instruction 0 (DmaCopy) and core1: instruction 0" in out
+    ordered = RACE.replace(
+        "f32 (1x4)\ncore 1", 'f32 (1x4)  post core1.s0\ncore 1\nsemaphore s0 "a"'
+    )
+    program.write_text(ordered.rstrip() + "  wait s0>=1\n", encoding="utf-8")
+    assert run_command("lint", str(program), "--chip", str(file))[0] == 0
+    program.write_text(ordered.rstrip() + "  wait s0>=2\n", encoding="utf-8")
+    status, out, _ = run_command("lint", str(program), "--chip", str(file))
+    assert status == 1
+    assert "never-posted" in out
