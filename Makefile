@@ -35,6 +35,7 @@ slow: $(VENV)/dev
 # .ci/run tries a tenth of the cases with the other slow tests.
 fuzz: $(VENV)/dev
 	SYSTOLIC_FUZZ_CASES=2000 $(BIN)/python -m pytest -m slow -n auto tests/fuzz/test_files.py $(PYTEST_ARGS)
+
 cores: $(VENV)/dev
 	SYSTOLIC_RANDOM_CORES=10000 $(BIN)/python -m pytest -m slow -n auto tests/machine/cores/test_random_cores.py -k random_chips
 

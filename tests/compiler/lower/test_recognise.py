@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from systolic.compiler.lower.recognise import moves_nothing, moves_only_ones
+from systolic.compiler.lower.recognise import moves_nothing
 from systolic.layout import Shape
 
 
@@ -37,7 +37,6 @@ def test_elements_that_stay(seed):
         source, result, axes = drawn(rng)
         elements = np.arange(source.num_elements()).reshape(source.dims)
         stay = order(source, elements) == order(result, elements.transpose(axes))
-        assert moves_only_ones(source, result, axes) == stay, (source, result, axes)
         assert stay or not moves_nothing(source, result, axes), (source, result, axes)
         seen.add(stay)
     assert seen == {False, True}

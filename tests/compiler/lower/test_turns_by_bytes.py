@@ -225,23 +225,6 @@ def test_sums_of_bytes_are_stored_right_and_no_sooner_than_their_bound(seed: int
     assert event.cycles == register.cycles >= run_bound(graph, chip).cycles
 
 
-def test_bytes_of_matrices_side_by_side_are_turned_at_a_distance() -> None:
-    """[2,3,20,24] to [24,3,2,20]: four bytes of two matrices of 60 x 24, each in one block."""
-    chip = ideal_chip(128, 128, pe_array={"cycles_per_vector": {"u8": 1}})
-    graph = lone("state_buffer", "relayout", "s32[2,3,20,24]", "s32[2,3,20,24]{2,0,1,3}")
-    compiled = compile_graph("bytes", graph, chip, verify=True)
-    assert "by identity products of strided rows" in " ".join(compiled.layers.choices)
-    count = {k: n for k, n in compiled.program.count().items() if k != "Select"}
-    assert count == {"LoadWeights": 8, "MatMul": 8, "Copy": 8}
-    x = np.arange(2880, dtype=np.int32).reshape(2, 3, 20, 24) * 1_000_003
-    event, register = (
-        systolic.run(graph, chip, {"x": x}, engine=engine) for engine in ("event", "register")
-    )
-    assert (event.outputs["y"] == x).all()
-    assert (register.outputs["y"] == x).all()
-    assert event.cycles == register.cycles
-
-
 def test_integers_in_dram_are_turned_in_tiles() -> None:
     """By engines, lane by lane, 381,842 cycles."""
     graph = lone(

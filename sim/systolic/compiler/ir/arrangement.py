@@ -96,19 +96,6 @@ class Arrangement:
         """Return the elements of a run of the result whose columns on the chip are `cols`."""
         return _run(self.move.after, cols, self.move.sizes)
 
-    def run_beside(self) -> int:
-        """Return how many elements of an engine copy lie side by side before and after."""
-        run, (together, _) = 1, self.engine_columns()
-        if self.move.spaced > 1:
-            return run
-        for number, other in zip(reversed(self.cols_in), reversed(self.cols_out), strict=False):
-            if number != other or number not in together:
-                break
-            run *= self.move.sizes[number]
-            if self.brought_sizes[number] != self.move.sizes[number]:
-                break
-        return run
-
     def engine_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the columns of one engine copy, and those for each index of which there is one.
 

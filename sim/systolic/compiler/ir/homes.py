@@ -114,15 +114,6 @@ def in_unbroken_rows(shape: Shape, axes: Axes, p: int, together: int = 1) -> Sha
     return in_rows(lies, p, shared=len(axes[-2]), along=len(axes[-1]), together=together)
 
 
-def in_wider_rows(shape: Shape, width: int) -> Shape:
-    """Return a shape in unbroken rows with a gap behind each row of tiles.
-
-    width: elements of a partition from one row of tiles to the next.
-    """
-    (tile,) = shape.layout.tiles
-    return shape.with_tiles((*tile.dims[:-1], width))
-
-
 def tile_groups(shape: Shape) -> Axes:
     """Return the dimensions of the batch, of the rows and of the columns of the first tile."""
     order, tile = shape.layout.major_to_minor, shape.layout.tiles[0].dims

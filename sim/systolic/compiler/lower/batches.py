@@ -162,12 +162,6 @@ class Batches:
         )
         return self._within(tensor, axes, made, BatchGroups(shape, turned.held, axes))
 
-    def cost_apart(self, tensor: str, axes: Axes, work_cycles: int) -> int:
-        """Return about how many cycles a batch takes matrix by matrix, with the work on it."""
-        shape, chip = self._builder.dram.shape(tensor), self._builder.chip
-        ways = self._turned(shape, axes).items()
-        return min(apart_cost(chip, shape, view, Beside(work_cycles)) + turn for view, turn in ways)
-
     def _turned(self, shape: Shape, axes: Axes) -> dict[Axes, int]:
         """Return the views that can become `axes`, and about how many cycles their turns take."""
         seen = {axes: 0}

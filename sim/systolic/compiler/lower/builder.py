@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from systolic.compiler.cost.batches import ALONE, Beside
 from systolic.compiler.cost.dma import load_cost
@@ -19,7 +19,7 @@ from systolic.compiler.cost.moves import UNLIMITED, move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.homes import as_rows, in_unbroken_rows, in_wider_rows
+from systolic.compiler.ir.homes import as_rows, in_unbroken_rows
 from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node, Source
 from systolic.compiler.lower.batches import Batches
 from systolic.compiler.lower.chip_homes import ChipHomes
@@ -445,23 +445,14 @@ class LayerBuilder(ViewMaker):
         """Let strands also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
         self.strand_tensors.rename(strands, tensor, axes)
 
-    def in_lanes(
-        self,
-        tensor: str,
-        view: Axes,
-        *,
-        given: bool,
-        byte: int | None = None,
-        width: int | None = None,
-    ) -> Matrix:
+    def in_lanes(self, tensor: str, view: Axes, *, given: bool) -> Matrix:
         """Return a tensor on the chip in tiles of whole rows.
 
         Without tiles, all of its matrices lie side by side, as one matrix of the same bytes, unless
         they have more rows than there are partitions.
 
         view: [batch..., rows, columns] in the order of memory, that of its tiles if it has any.
-        given: the tensor is there at cycle 0. byte: where it begins (none: where it is placed).
-        width: elements from one row of tiles to the next, if it has none (none: there is no gap).
+        given: the tensor is there at cycle 0.
         """
         shape, p = self.graph.shape(tensor), block_rows(self.chip)
         *batch, rows, cols = axes = view
@@ -473,9 +464,6 @@ class LayerBuilder(ViewMaker):
         source: Source = "state_buffer" if given else "node"
         matrix = self.make(tensor, axes, source, (p, columns))
         home = shape if lies else in_unbroken_rows(shape, view, p)
-        if width is not None and not lies:
-            columns, home = width, in_wider_rows(home, width)
-        matrix = replace(matrix, byte=byte)
         self.homes.lies_at(tensor, home, matrix, chosen=lies is None)
         return self.fixed(matrix, tensor, lies.width if lies else columns)
 

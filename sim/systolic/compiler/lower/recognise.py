@@ -70,13 +70,6 @@ def moves_nothing(source: Shape, result: Shape, permutation: Sequence[int]) -> b
     return lies == sorted(lies)
 
 
-def moves_only_ones(source: Shape, result: Shape, permutation: Sequence[int]) -> bool:
-    """Return whether the elements lie in the same order, dimensions of size 1 aside."""
-    before = [axis for axis in source.layout.major_to_minor if source.dims[axis] > 1]
-    after = [permutation[axis] for axis in result.layout.major_to_minor]
-    return before == [axis for axis in after if source.dims[axis] > 1]
-
-
 def _as_it_lies(source: Shape, result: Shape, permutation: Sequence[int]) -> list[int]:
     """Return, for each dimension of the result from major to minor, its place in the source."""
     before = source.layout.major_to_minor

@@ -52,15 +52,7 @@ class ViewMaker(Matrices):
         """Return the strands in which a tensor lies, if nothing else shows it yet."""
 
     @abstractmethod
-    def in_lanes(
-        self,
-        tensor: str,
-        view: Axes,
-        *,
-        given: bool,
-        byte: int | None = None,
-        width: int | None = None,
-    ) -> Matrix:
+    def in_lanes(self, tensor: str, view: Axes, *, given: bool) -> Matrix:
         """Return a tensor on the chip in tiles of whole rows."""
 
     @abstractmethod

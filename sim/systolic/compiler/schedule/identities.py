@@ -73,10 +73,6 @@ class Identities:
         p = matrix.block[0] if matrix.block else self._tiles.p
         return min(self._chip.pe_array.rows, p, matrix.rows)
 
-    def most_rows(self, default: int) -> int:
-        """Return the most rows that any turn takes; `default` if nothing is turned."""
-        return max((self.rows(matrix) for matrix in self.turned()), default=default)
-
     def most_words(self, default: int) -> int:
         """Return the most words of results that are copied out together, `default` if none are."""
         columns = self._chip.pe_array.cols

@@ -50,16 +50,6 @@ def lead_cycles(engine: Engine, source: BufferName) -> int:
     return serial_cycles(engine) + min(fixed)
 
 
-def start_distance(engine: Engine) -> int:
-    """Return the least cycles from the start of an instruction to that of the next."""
-    rows = [row.min_interval_cycles for row in engine.rates]
-    apart = min([engine.min_interval_cycles, *(cycles for cycles in rows if cycles is not None)])
-    apart = max(1, apart)
-    if engine.dispatch == "serial":
-        return apart + engine.dispatch_cycles
-    return max(apart, engine.dispatch_cycles)
-
-
 def _may_read(row: Rate, source: BufferName) -> bool:
     """Return whether an instruction that fits the rate may read from a buffer."""
     reads = not row.does or not _READ_NOTHING.issuperset(row.does)
