@@ -17,8 +17,10 @@ from support.tiers import quick_first
 from systolic.bounds import operation_bounds, product_multiply_adds, run_bound
 from systolic.config import load_chip, load_run
 from systolic.errors import SimulationError, SystolicError
+from systolic.hw.formulas.engines import written_bytes
+from systolic.hw.formulas.sequencing import behind_fetch
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
-from systolic.hw.formulas.timing import dram_bound
+from systolic.hw.formulas.timing import Bound, dram_bound
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
 
@@ -51,6 +53,7 @@ def test_times_of_clocks_are_not_added_as_cycles() -> None:
     assert after(chip, 4, "pe_array", 1) == 9  # edges of 3 ticks: from 6 on
     assert after(chip, 4, "dma", 1) == 5
     assert least_end(0, 10, [UnitRate(3, 1, 1), UnitRate(1, 1, 1)]) == 8
+    assert least_end(4, 2, [UnitRate(3, 1, 1)]) == 12  # cycles from 6 and from 9 on
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,23 @@ def test_an_addition_on_the_chip_takes_lanes() -> None:
                    operator="add", out="f32[4,80]", name="y")  # fmt: skip
     found = run_bound(builder.graph(), ideal_chip(4, 4))
     assert (found.why, 40 <= found.cycles <= 42) == ("lanes that calculate", True)
+
+
+def test_a_rate_writes_elements_of_its_widest_type() -> None:
+    """In each of 4 lanes `v` writes 4 elements of at most 2 bytes in a cycle, or 1 of 4 bytes."""
+    rates = [{"types": ("s8", "bf16"), "elements": 4}]
+    v = {"does": ("copy", "activate"), "reads": ("state_buffer", "result_buffer"),
+         "writes": ("state_buffer",), "rates": rates}  # fmt: skip
+    chip = ideal_chip(4, 4, engines={"v": v}, state_buffer={"port_bytes": 64})
+    assert written_bytes(chip.engine("v"), chip.port_width_bytes) == 8
+
+
+def test_the_fetch_of_the_first_instruction_comes_before_all_else() -> None:
+    """58 bytes, 8 a cycle, and 3 cycles of latency: 8 + 3 cycles of a clock as fast as the rest."""
+    fetch = {"bytes_per_cycle": 8, "latency_cycles": 3, "buffer_instructions": 4}
+    work = Bound(40, "work")
+    assert behind_fetch(ideal_chip(4, 4), work, 58).ticks == 40
+    assert behind_fetch(ideal_chip(4, 4, fetch=fetch), work, 58).ticks == 40 + 8 + 3
 
 
 def test_a_move_that_may_stay_has_no_bound() -> None:

@@ -107,15 +107,15 @@ def test_banks_and_rows_are_bandwidth():
 
 
 def test_bursts_are_refused_no_port_either():
-    """Two queues write one bank, through a channel each."""
+    """Two queues and an engine write one bank; the queues have a channel each."""
     organisation = {
         "channels": 2, "banks": 2, "row_bytes": 256, "burst_bytes": 16, "interleave_bytes": 256,
         "activate_cycles": 0, "precharge_cycles": 0,
     }  # fmt: skip
     chip = ideal_chip(4, 4, dma={"bytes_per_cycle": 8}, dram={"bytes_per_cycle": 16})
     chip = with_keys(chip, dram={"organisation": organisation})
-    program = Program("two", (from_dram(0, 0), from_dram(1, 0)))
-    assert cycles(chip, program) == 16
+    program = Program("three", (from_dram(0, 0), from_dram(1, 0), copy("activation", 0, 7)))
+    assert cycles(chip, program) == 8 + 8 + 7
     assert simulate(chip, program, values=False).trace.stalls
     found = simulate(chip, program, values=False, spared=Spared(ports=True)).trace
     assert (found.cycles(), found.stalls) == (8, ())

@@ -17,7 +17,7 @@ from fractions import Fraction
 from systolic.bounds.multiply_adds import least_multiply_adds
 from systolic.bounds.needed import needed_elements
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.engines import copiers, drainers, fastest, word_rates
+from systolic.hw.formulas.engines import copiers, drainers, fastest, written_bytes
 from systolic.hw.formulas.ticks import UnitRate, least_end
 from systolic.hw.formulas.timing import ArrayWork, Bound, array_bound, columns_per_read
 from systolic.hw.spec import Chip
@@ -93,15 +93,7 @@ def _by_array(
     stream, why = max(streams, key=lambda each: each[0])
     vectors = max(1, math.ceil(stream / slowest))
     words = math.ceil(sum(Fraction(each.results, array.cols) for each in products) / helped)
-    work = ArrayWork(
-        first=1,
-        ends=1,
-        reads=0,
-        vectors=vectors,
-        stream=max(0, math.ceil(stream) - quickest),
-        width=1,
-        words=max(1, words),
-    )
+    work = ArrayWork(vectors, max(0, math.ceil(stream) - quickest), max(1, words))
     found = array_bound(chip, work, drainers(chip), from_dram=from_dram, to_dram=to_dram)
     return replace(found, why=why) if found.why.startswith("moving") else found
 
@@ -138,8 +130,8 @@ def _turning(chip: Chip, products: Sequence[ProductWork]) -> tuple[Fraction, Fra
     cycles = sum((Fraction(n * least, array.cols) for _, n in turned.values()), Fraction(0))
     moved = Fraction(chip.dma.engine_count * chip.dma.bytes_per_cycle, chip.period("dma"))
     for unit, engine in copiers(chip, "state_buffer").items():
-        _, lane_bytes = word_rates(engine, chip.port_width_bytes)
-        moved += chip.state_buffer.partitions * lane_bytes / chip.period(unit)
+        rate = written_bytes(engine, chip.port_width_bytes)
+        moved += chip.state_buffer.partitions * rate / chip.period(unit)
     return cycles, moved * period / size * least / array.cols
 
 

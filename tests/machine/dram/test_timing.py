@@ -612,6 +612,19 @@ def test_the_bound_is_reached_by_whole_rows_on_channels_of_their_own(queues):
     assert trace.cycles() == timing.dram_bound(chip, 64 * queues).cycles
 
 
+def test_the_bound_of_one_burst_in_hand_counts_rows_opened():
+    """Four rows of 64 bytes on two banks: 16 bursts of 4 cycles, each row opened in 3.
+
+    Two of the rows find another one open, and close it in 5. The queue has one burst in hand.
+    """
+    chip = organised(
+        {"queues": 1, "outstanding": 1, "latency_cycles": 0}, {"bytes_per_cycle": 4},
+        channels=1, banks=2, row_bytes=64, burst_bytes=16, activate_cycles=3, precharge_cycles=5,
+        refresh_interval_cycles=0,
+    )  # fmt: skip
+    assert formulas.opened_cycles(chip, 256) == 16 * 4 + 4 * 3 + 2 * 5
+
+
 def test_the_bound_counts_refreshes():
     """One channel, 100 bursts of 4 cycles in one row, a refresh of 5 due every 25 cycles.
 

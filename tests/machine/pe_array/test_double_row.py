@@ -41,6 +41,7 @@ from systolic.isa import (
 from systolic.isa.formats.module import Module
 from systolic.machine import Image, Memory, simulate
 from systolic.machine.register.machine import run_register
+from systolic.machine.register.pe_array.grid import SPARE
 from systolic.run.busy import busy_cycles
 from systolic.trace.recorder import Recorder
 from systolic.trace.words import KINDS
@@ -109,6 +110,20 @@ def test_a_pe_adds_its_first_row_then_its_second(engine, dtype, keys):
     if dtype == "f32":
         halves = expected(weights[0::2], vectors[0::2]) + expected(weights[1::2], vectors[1::2])
         assert (sums != halves).any()
+
+
+@both
+def test_second_rows_keep_pace_with_the_first_in_a_long_stream(engine):
+    """The register engine moves its planes back once in a stream so long."""
+    weights, vectors = operands()
+    many = np.tile(vectors, SPARE // M + 10)
+    count = many.shape[1]
+    moving, result = state(0, K, MOVING, 2 * count, TYPE), psum(0, N, 0, count)
+    images = [Image(WEIGHTS, in_pairs(weights)), Image(moving, in_pairs(many))]
+    long = MatMulDoubleRow(moving=moving, result=result)
+    assert (
+        run(engine, LOAD, long, images=images).memory.read(result) == expected(weights, many)
+    ).all()
 
 
 @both

@@ -168,6 +168,13 @@ def test_tiles_below_one_another_take_turns_at_a_bank_of_results(engine, bank, s
 
 
 @both
+def test_tiles_of_other_columns_have_the_same_bank_of_results_at_once(engine):
+    beside = multiply(2, 2, bank=7, result=psum(2, 2, 0, 3))
+    outcome = run(engine, LOADS[0], LOADS[3], MULTIPLIES[0], beside)
+    assert [each[0] for each in times_of(outcome)] == [0, 0, 2, 2]
+
+
+@both
 def test_sums_of_two_tiles_are_added_in_the_order_of_the_queue(engine):
     """K of 4 in two halves, the lower rows onto the upper ones' sums: one rounding more."""
     rng = np.random.default_rng(8)

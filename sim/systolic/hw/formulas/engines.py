@@ -18,21 +18,19 @@ def fastest(engine: Engine, source: BufferName) -> Fraction:
     return max([Fraction(engine.elements_per_cycle), *rates])
 
 
-def word_rates(engine: Engine, port_bytes: int) -> tuple[Fraction, Fraction]:
-    """Return the most elements and the most bytes that a lane writes in a cycle.
+def written_bytes(engine: Engine, port_bytes: int) -> Fraction:
+    """Return the most bytes that a lane writes in a cycle.
 
     An element has the bytes of a type that the rate is for, or of the widest type there is, and no
     more bytes than `port_bytes` pass a port. Elements of a narrow type that lie side by side can be
     written as one element of a wider type.
     """
-    rows = [row for row in engine.rates if _may_read(row, "state_buffer")]
-    found = [(Fraction(engine.elements_per_cycle), _WIDEST)]
-    for row in rows:
-        widest = max((DATA_TYPES[name].size_bytes for name in row.types), default=_WIDEST)
-        found.append((Fraction(row.elements, row.cycles), widest))
-    elements = min(max(rate for rate, _ in found), Fraction(port_bytes))
-    size_bytes = min(max(rate * size for rate, size in found), Fraction(port_bytes))
-    return elements, size_bytes
+    found = [engine.elements_per_cycle * Fraction(_WIDEST)]
+    for row in engine.rates:
+        if _may_read(row, "state_buffer"):
+            widest = max((DATA_TYPES[name].size_bytes for name in row.types), default=_WIDEST)
+            found.append(Fraction(row.elements, row.cycles) * widest)
+    return min(max(found), Fraction(port_bytes))
 
 
 def serial_cycles(unit: PEArray | Engine | Dma) -> int:

@@ -5,7 +5,7 @@ A closed formula that anyone can recompute, in ticks. Source: docs/timing_model.
 
 from __future__ import annotations
 
-from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, word_rates
+from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, written_bytes
 from systolic.hw.formulas.ticks import UnitRate, least_end
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
@@ -26,9 +26,9 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int, *, calculated: bool
     """
     ways = []
     for unit, engine in copiers(chip, "state_buffer").items():
-        _, lane_bytes = word_rates(engine, chip.port_width_bytes)
+        rate = chip.state_buffer.partitions * written_bytes(engine, chip.port_width_bytes)
         behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1
-        ways.append(UnitRate(chip.period(unit), chip.state_buffer.partitions * lane_bytes, behind))
+        ways.append(UnitRate(chip.period(unit), rate, behind))
     dma = chip.dma
     if not calculated or not ways:
         behind = serial_cycles(dma) + dma.latency_cycles + 1

@@ -230,23 +230,15 @@ def largest(bounds: Iterable[Bound]) -> Bound:
 
 @dataclass(frozen=True, slots=True)
 class ArrayWork:
-    """What the array must do whatever the schedule, in cycles of its clock.
+    """What the array must do whatever the schedule, behind a load of one read at least.
 
-    first: reads of the first load. reads: of all loads. vectors: all moving vectors; stream: the
-    cycles from the first injection to the last. width: columns of the tile whose results are last;
-    ends: the reads of the first load and the cycles from column 0 to the last of that tile,
-    together. words: of the lane with most results. last: cycles from the first injection of the
-    tile that is loaded last to its last.
+    vectors: all moving vectors. stream: the cycles of its clock from the first injection to the
+    last. words: results of the lane that has most.
     """
 
-    first: int
-    ends: int
-    reads: int
     vectors: int
     stream: int
-    width: int
     words: int
-    last: int = 0
 
 
 def array_bound(
@@ -261,46 +253,39 @@ def array_bound(
     begin = first_byte(chip) if from_dram else 0
     array = chip.period("pe_array")
     ways = [_drain_way(chip, unit, to_dram=to_dram) for unit in units]
+    behind = result_depth(chip) + chip.post_cycles("pe_array") + 2 * serial_cycles(chip.pe_array)
 
-    def end(seen: int, words: int) -> int:
+    def until_out(cycles: int, words: int) -> int:
+        seen = after(chip, begin, "pe_array", cycles + behind)
         copied = least_end(seen, words, ways)
         return last_byte(chip, copied) if to_dram else copied
 
-    behind = result_depth(chip) + chip.post_cycles("pe_array") + 2 * serial_cycles(chip.pe_array)
-    right = right_cycles(chip.pe_array, work.width - 1)
-    ports = _port_cycles(chip, work)
-
-    def through(cycles: int, why: str) -> Bound:
-        return Bound(end(after(chip, begin, "pe_array", cycles + behind), 1), why, array)
-
-    seen = after(chip, begin, "pe_array", work.first + behind)
     name = {1: units[0], 2: "both engines"}.get(len(units), f"{len(units)} engines")
     found = [
-        through(work.ends + work.stream, "moving vectors of pe_array"),
-        through(work.reads + work.last + right, "weight loads of pe_array"),
-        Bound(end(seen, work.words), f"drain by {name}", array),
+        Bound(until_out(1 + work.stream, 1), "moving vectors of pe_array", array),
+        Bound(until_out(1, work.words), f"drain by {name}", array),
     ]
-    if ports:
-        found.append(through(ports + right, "read port of the state buffer's only bank"))
+    if ports := _port_cycles(chip, work.vectors):
+        why = "read port of the state buffer's only bank"
+        found.append(Bound(until_out(ports, 1), why, array))
     return largest(found)
 
 
-def _port_cycles(chip: Chip, work: ArrayWork) -> int:
-    """Return the cycles from the first to the last use of a bank's read port by all that is read.
+def _port_cycles(chip: Chip, vectors: int) -> int:
+    """Return the cycles from the first to the last use of a bank's read port by moving vectors.
 
     0 if there are several banks. Tiles begin in partition 0, R, 2R, ...: where partitions have
-    ports of their own, reads from the left and vectors of each such group take the port of its
-    first partition, and groups work side by side. For rows from the top no such bound is known: 0.
+    ports of their own, the vectors of each such group take the port of its first partition, and
+    groups work side by side. For rows from the top no such bound is known: 0.
     """
     if chip.state_buffer.banks > 1:
         return 0
-    uses = work.reads + work.vectors
     if not chip.state_buffer.is_split:
-        return uses - 1
+        return vectors - 1
     if chip.pe_array.weight_path == "top":
         return 0
     groups = -(-chip.state_buffer.partitions // chip.pe_array.rows)
-    return -(-uses // groups) - 1
+    return -(-vectors // groups) - 1
 
 
 def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> UnitRate:
