@@ -55,7 +55,7 @@ Value: TypeAlias = "Array | View | tuple[Value, ...] | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ModelNode:
     """An operation of the form. title: the name in the file. offset: its place there."""
 
     kind: str
@@ -73,21 +73,21 @@ class Form:
     shapes: dict[str, Shape] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[ModelNode] = field(default_factory=list)
     title: str = ""
     offset: int = 0
     _made: dict[Any, str] = field(default_factory=dict)
-    _maker: dict[str, Node] = field(default_factory=dict)
+    _maker: dict[str, ModelNode] = field(default_factory=dict)
 
     def begin(self, title: str, offset: int) -> None:
         """Begin an operation of the file, to which the following nodes belong."""
         self.title, self.offset = title, offset
 
-    def maker(self, tensor: str) -> Node | None:
+    def maker(self, tensor: str) -> ModelNode | None:
         """Return the node that makes a tensor; None of an input or a constant."""
         return self._maker.get(tensor)
 
-    def replaced(self, node: Node) -> None:
+    def replaced(self, node: ModelNode) -> None:
         """Note that a node, which is in its place already, makes what others made before."""
         self._maker[node.output] = node
 
@@ -182,7 +182,7 @@ class Form:
         if key not in self._made:
             output = self._free(self.title or kind)
             self.shapes[output] = out
-            made = Node(kind, tuple(inputs), output, given, self.title, self.offset)
+            made = ModelNode(kind, tuple(inputs), output, given, self.title, self.offset)
             self.nodes.append(made)
             self._maker[output], self._made[key] = made, output
         return self._made[key]

@@ -9,7 +9,7 @@ from systolic.arrays import Array
 from systolic.layout import Shape
 from systolic.workload.graph import Graph, make_graph, named_operation
 from systolic.workload.importers.fold import folded
-from systolic.workload.importers.form import Form, Node, Value
+from systolic.workload.importers.form import Form, ModelNode, Value
 from systolic.workload.importers.masks import finite_masks
 from systolic.workload.importers.recognise import recognised
 from systolic.workload.tensor import Home, Tensor
@@ -74,9 +74,9 @@ def _results(form: Form, results: Sequence[Value], shapes: Sequence[Shape]) -> l
     return found
 
 
-def _needed(form: Form, outputs: Sequence[str]) -> list[Node]:
+def _needed(form: Form, outputs: Sequence[str]) -> list[ModelNode]:
     """Return the nodes on which results depend, in their order."""
-    needed, found = set(outputs), list[Node]()
+    needed, found = set(outputs), list[ModelNode]()
     for node in reversed(form.nodes):
         if node.output in needed:
             needed.update(node.inputs)

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from systolic.arrays import Array, Mask
-from systolic.workload.importers.form import Form, Node
+from systolic.workload.importers.form import Form, ModelNode
 from systolic.workload.operations.causal_mask import CausalMaskAttributes
 
 HIDDEN = CausalMaskAttributes().value
@@ -33,7 +33,7 @@ def finite_masks(form: Form, results: Sequence[str]) -> None:
             form.replaced(made)
 
 
-def _finite(form: Form, select: Node, softmax: Node) -> Node | None:
+def _finite(form: Form, select: ModelNode, softmax: ModelNode) -> ModelNode | None:
     """Return the select with a finite number, or a causal mask; None if it hides otherwise."""
     predicate, scores, other = select.inputs
     hidden = form.constants.get(other)
@@ -54,7 +54,7 @@ def _finite(form: Form, select: Node, softmax: Node) -> Node | None:
     return replace(select, inputs=(predicate, scores, name))
 
 
-def _spread(kept: Array, dims: tuple[int, ...], select: Node) -> Mask | None:
+def _spread(kept: Array, dims: tuple[int, ...], select: ModelNode) -> Mask | None:
     """Return a predicate in the dimensions of the result; None if they do not go together."""
     along = select.attributes.get("broadcast_dimensions")
     if along is not None and kept.ndim < len(dims):

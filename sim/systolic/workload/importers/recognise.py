@@ -17,7 +17,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Node
+from systolic.workload.importers.form import Form, ModelNode
 from systolic.workload.operation import make_attributes
 from systolic.workload.operations.activation import FUNCTIONS
 from systolic.workload.operations.table import OPERATIONS
@@ -35,11 +35,11 @@ NEAR = 2e-6
 class Cone:
     """Operations in order, the last being the root, and the tensors that they take from outside."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ModelNode, ...]
     sources: tuple[str, ...]
 
     @property
-    def root(self) -> Node:
+    def root(self) -> ModelNode:
         """Return the last operation."""
         return self.nodes[-1]
 
@@ -55,7 +55,7 @@ def recognised(form: Form, results: Sequence[str]) -> None:
         form.replaced(node)
 
 
-def _first(form: Form, results: set[str]) -> tuple[Cone, Node] | None:
+def _first(form: Form, results: set[str]) -> tuple[Cone, ModelNode] | None:
     takers = _takers(form)
     for root in reversed(form.nodes):
         if root.kind not in ("binary", "activation", "select"):
@@ -75,7 +75,7 @@ def _takers(form: Form) -> Mapping[str, set[str]]:
 
 
 def _cones(
-    form: Form, root: Node, takers: Mapping[str, set[str]], results: set[str]
+    form: Form, root: ModelNode, takers: Mapping[str, set[str]], results: set[str]
 ) -> Iterator[Cone]:
     """Yield the cones that end in `root` and begin at one tensor of its shape, largest first."""
     nodes = _ancestors(form, root)
@@ -89,9 +89,9 @@ def _cones(
                 yield cone
 
 
-def _ancestors(form: Form, root: Node) -> list[Node]:
+def _ancestors(form: Form, root: ModelNode) -> list[ModelNode]:
     """Return the pieces that lead to `root`, the farthest first; a few at most."""
-    found: dict[str, Node] = {}
+    found: dict[str, ModelNode] = {}
     waiting = [root]
     while waiting and len(found) < MOST_PIECES:
         for name in waiting.pop(0).inputs:
@@ -102,9 +102,9 @@ def _ancestors(form: Form, root: Node) -> list[Node]:
     return list(reversed(found.values()))
 
 
-def _between(form: Form, root: Node, source: str) -> Cone | None:
+def _between(form: Form, root: ModelNode, source: str) -> Cone | None:
     """Return the operations from a tensor to `root`; None if they take another one of its size."""
-    inside: dict[str, Node] = {}
+    inside: dict[str, ModelNode] = {}
     outside: dict[str, None] = {source: None}
     waiting = [root]
     while waiting:
@@ -139,7 +139,7 @@ def _is_closed(cone: Cone, takers: Mapping[str, set[str]], results: set[str]) ->
 # what a cone may be
 
 
-def _match(form: Form, cone: Cone) -> Node | None:
+def _match(form: Form, cone: Cone) -> ModelNode | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
     if source.dtype.kind in "iub" or any(form.shapes[n.output].type.is_narrow for n in cone.nodes):
@@ -154,7 +154,7 @@ def _match(form: Form, cone: Cone) -> Node | None:
 _SAMPLES = np.unique(np.concatenate([np.linspace(-12, 12, 389), [-80.0, -1e-3, 0.0, 1e-3, 80.0]]))
 
 
-def _function(form: Form, cone: Cone) -> Node | None:
+def _function(form: Form, cone: Cone) -> ModelNode | None:
     """Return the activation that a cone of one tensor is, tried on one row of numbers."""
     found = _evaluated(form, cone, {cone.sources[0]: _SAMPLES}, row=True)
     if found is None:
@@ -167,7 +167,7 @@ def _function(form: Form, cone: Cone) -> Node | None:
     return None
 
 
-def _norm(form: Form, cone: Cone) -> Node | None:
+def _norm(form: Form, cone: Cone) -> ModelNode | None:
     """Return the softmax or the norm that a cone is."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources}
@@ -214,7 +214,7 @@ def _instead(
     kind: str,
     attributes: Mapping[str, Any],
     sources: tuple[str, ...] | None = None,
-) -> Node:
+) -> ModelNode:
     given = sources or cone.sources
     return replace(cone.root, kind=kind, inputs=given, attributes=dict(attributes))
 
@@ -247,7 +247,7 @@ def _constant(form: Form, name: str, *, row: bool) -> Array | None:
     return array.reshape(()).astype(np.float64) if array.size == 1 else None
 
 
-def _row_result(node: Node, operands: Sequence[Array]) -> Array | None:
+def _row_result(node: ModelNode, operands: Sequence[Array]) -> Array | None:
     """Return an operation's result for one row of numbers, whatever its dimensions are."""
     if node.kind in ("reshape", "cast"):
         return operands[0]
@@ -257,12 +257,12 @@ def _row_result(node: Node, operands: Sequence[Array]) -> Array | None:
     return _calculated(plain, [np.array(each) for each in wide], Shape("f64", wide[0].shape))
 
 
-def _result(form: Form, node: Node, operands: Sequence[Array]) -> Array | None:
+def _result(form: Form, node: ModelNode, operands: Sequence[Array]) -> Array | None:
     shape = form.shapes[node.output]
     return _calculated(node, operands, Shape("f64", shape.dims))
 
 
-def _calculated(node: Node, operands: Sequence[Array], out: Shape) -> Array | None:
+def _calculated(node: ModelNode, operands: Sequence[Array], out: Shape) -> Array | None:
     row = OPERATIONS[node.kind]
     attributes = row.settle(
         [Shape("f64", each.shape) for each in operands],

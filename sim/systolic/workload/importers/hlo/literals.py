@@ -26,7 +26,7 @@ def literal(text: str, shape: Shape) -> Array:
     if "..." in text:
         fault(
             "the text leaves out the elements of this constant: print it again with "
-            "print_large_constants (HloPrintOptions, or --xla_dump_large_constants)"
+            "print_large_constants (of HloPrintOptions)"
         )
     words = [word for word in _BRACES.sub(" ", text).replace(",", " ").split() if word]
     wanted = int(np.prod(shape.dims, dtype=np.int64))
