@@ -7,7 +7,7 @@ import pytest
 
 import systolic
 from support.command_line import refused, run_command
-from systolic.run.from_jax import from_jax
+from systolic import from_jax
 
 jax = pytest.importorskip("jax")
 

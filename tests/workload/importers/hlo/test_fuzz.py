@@ -64,7 +64,7 @@ ADD = "ENTRY main {\n  a = f32[2]{0} parameter(0)\n  ROOT b = f32[2]{0} add(a, a
         (
             HEAD + ADD.replace("add(a, a)", "constant({...})"),
             "line 5, column 8: the text leaves out the elements of this constant: print it again "
-            "with print_large_constants (HloPrintOptions, or --xla_dump_large_constants)",
+            "with print_large_constants (of HloPrintOptions)",
         ),
     ],
 )
