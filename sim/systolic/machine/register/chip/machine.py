@@ -340,12 +340,14 @@ class ChipMachine:
         )
 
     def _goes_on(self) -> bool:
-        """Return whether something has happened, or will without anything else."""
+        """Return whether something has happened, or will without anything else.
+
+        A unit that waits for its bytes is awake.
+        """
         units = [unit for each in self._running for unit in each.units] + self._fed_queues
         return (
             not all(unit.asleep for unit in units)
             or bool(self.semaphores.pending or self._starting)
-            or any(e.fetch is not None and e.fetch.is_at_work for e in self._running)
             or any(each.has_stopped(each.end) for each in self._running)
             or not all(each.is_over or each.is_blocked for each in self._processors)
         )
