@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from systolic.hw.spec.places import core, split
 from systolic.hw.spec import Chip, MultiCoreChip
+from systolic.hw.spec.places import core, split
 from systolic.isa import Access, Buffer, ChipModule, Instruction, Module, Program, Section
 from systolic.machine import Image
 from systolic.trace.records import Trace
