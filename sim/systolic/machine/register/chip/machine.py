@@ -29,7 +29,7 @@ from systolic.machine.register.chip.processor import FedSupply, ManagementProces
 from systolic.machine.register.chip.queue import ChipQueue, Surroundings
 from systolic.machine.register.chip.recorder import PlacedRecorder
 from systolic.machine.register.chip.semaphores import NOT_YET, ChipSemaphores, PlacedSemaphores
-from systolic.machine.register.chip.shares import Shares
+from systolic.machine.register.chip.shares import SharesHeld
 from systolic.machine.register.context import Context
 from systolic.machine.register.fetch import Fetcher
 from systolic.machine.register.lane_engine.unit import LaneEngine
@@ -155,7 +155,7 @@ class ChipMachine:
             chip,
             tuple(Ports(each) for each in chip.core_chips),
             tuple(Planes(each, joint.program) for each in memory.cores),
-            Shares(chip),
+            SharesHeld(chip),
         )
         self._running: list[CoreLaunch] = []
         self._over: list[CoreLaunch] = []

@@ -16,7 +16,7 @@ from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.isa.instruction import DmaMove
 from systolic.machine.register.chip.runs import PlacedEnd, Run, bundles_of, ends_of, engines_of
-from systolic.machine.register.chip.shares import RunShares, Shares, holding
+from systolic.machine.register.chip.shares import RunShares, SharesHeld, holding
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import RunStart
 from systolic.machine.register.dma.unit import CLIENT, CopyJob, DmaQueue, from_everywhere, where
@@ -35,7 +35,7 @@ class Surroundings:
     chip: MultiCoreChip
     ports: tuple[Ports, ...]
     planes: tuple[Planes, ...]
-    shares: Shares
+    shares: SharesHeld
 
 
 class RefusedAt(NamedTuple):

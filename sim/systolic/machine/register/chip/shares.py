@@ -33,7 +33,7 @@ def holding(chip: MultiCoreChip, places: tuple[ChipPlace, ...], *, accumulates: 
     return RunShares(Counter(pools), tuple(place.number for place in held))
 
 
-class Shares:
+class SharesHeld:
     """The holdings of all DMA queues of a chip, by their numbers, each until a tick."""
 
     def __init__(self, chip: MultiCoreChip) -> None:
@@ -60,7 +60,7 @@ class Shares:
     def of_controllers(self, queue: int, held: RunShares, tick: int, cycle: int) -> list[int]:
         """Return the bytes of each share of a controller in the queue's own cycle of that number.
 
-        Shares stand in the order of the queues, those of a copy from its source to its target.
+        SharesHeld stand in the order of the queues, those of a copy from its source to its target.
         """
         seen: Counter[int] = Counter()
         found = []
