@@ -122,8 +122,8 @@ def test_every_cut_is_noticed() -> None:
         (BLOCK[: HEADER + 4], f"cut off: needed {len(BLOCK)} bytes, found {HEADER + 4}"),
         (BLOCK[:-1], f"cut off: needed {len(BLOCK)} bytes, found {len(BLOCK) - 1}"),
         (BLOCK + b"x", f"too long: needed {len(BLOCK)} bytes, found {len(BLOCK) + 1}"),
-        (BLOCK[:4] + b"\x03" + BLOCK[5:], "this simulator reads versions 1 and 2 of the "
-         "binary form without flags, found version 3, flags 0"),
+        (BLOCK[:4] + b"\x03" + BLOCK[5:], "this simulator reads versions 1 and 2 of the binary "
+         "form without flags, found version 3, flags 0"),
         (sealed(b"\xff\xff\xff\xff"), "damaged at byte 4 of its body: 4294967295 items of 4 bytes "
          "or more, but 0 bytes are left"),
         (sealed(b"\x01\0\0\0\x01\0\0\0\xff"), "damaged at byte 9 of its body: a string is not "

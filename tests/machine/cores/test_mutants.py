@@ -20,7 +20,7 @@ from systolic.machine.register.chip import machine, queue
 from systolic.machine.register.chip.machine import ChipMachine
 from systolic.machine.register.chip.queue import ChipCopy, ChipQueue
 from systolic.machine.register.chip.semaphores import ChipSemaphores
-from systolic.machine.register.chip.shares import HeldShares, Shares
+from systolic.machine.register.chip.shares import RunShares, SharesHeld
 from systolic.machine.register.dma.unit import CLIENT, DmaQueue
 from systolic.machine.simulate_chip import ChipOutcome, simulate_chip
 from systolic.trace.words import KINDS
@@ -49,7 +49,7 @@ def share_short(patch: Patch) -> None:
                 self._around.shares.hold(self._rank, tick + self.period, held)
             known.add(id(job))
 
-    def of_pools(self: Shares, held: HeldShares, tick: int, stop: int) -> list[int]:
+    def of_pools(self: SharesHeld, held: RunShares, tick: int, stop: int) -> list[int]:
         wires = self._chip.interconnect
         active = [other for until, other in self._held.values() if until > tick]
         period = self._chip.interconnect_period
@@ -60,9 +60,9 @@ def share_short(patch: Patch) -> None:
             if wires is not None
         ]
 
-    count = Shares._count
-    patch.setattr(Shares, "_count", lambda *a: (max(1, count(*a)[0]), count(*a)[1]))
-    patch.setattr(Shares, "of_pools", of_pools)
+    count = SharesHeld._count
+    patch.setattr(SharesHeld, "_count", lambda *a: (max(1, count(*a)[0]), count(*a)[1]))
+    patch.setattr(SharesHeld, "of_pools", of_pools)
     patch.setattr(ChipQueue, "begin", begin)
 
 
@@ -70,7 +70,7 @@ def share_short(patch: Patch) -> None:
 def rounded_up(patch: Patch) -> None:
     """What is left of B // n bytes of a pool is dealt out."""
 
-    def of_pools(self: Shares, held: HeldShares, tick: int, stop: int) -> list[int]:
+    def of_pools(self: SharesHeld, held: RunShares, tick: int, stop: int) -> list[int]:
         whole = of_pools_kept(self, held, tick, stop)
         wires = self._chip.interconnect
         active = [other for until, other in self._held.values() if until > tick]
@@ -80,8 +80,8 @@ def rounded_up(patch: Patch) -> None:
         ]
         return [share + rest for share, rest in zip(whole, rests, strict=False)]
 
-    of_pools_kept = Shares.of_pools
-    patch.setattr(Shares, "of_pools", of_pools)
+    of_pools_kept = SharesHeld.of_pools
+    patch.setattr(SharesHeld, "of_pools", of_pools)
 
 
 @mutant
@@ -154,12 +154,12 @@ def duplicate_twice(patch: Patch) -> None:
     """A pool on both ways of a duplicate is held twice."""
     holding = queue.holding
 
-    def twice(chip: Any, places: Any, *, accumulates: bool) -> HeldShares:
+    def twice(chip: Any, places: Any, *, accumulates: bool) -> RunShares:
         found = holding(chip, places, accumulates=accumulates)
         pools = Counter[str]()
         for target in places[1:]:
             pools.update(chip.way(places[0], target).pools)
-        return HeldShares(pools | found.pools, found.controllers)
+        return RunShares(pools | found.pools, found.controllers)
 
     patch.setattr(queue, "holding", twice)
 
@@ -173,9 +173,9 @@ def queues_by_number(patch: Patch) -> None:
 @mutant
 def turns_by_tick(patch: Patch) -> None:
     """The turns of a controller's shares go by the tick, not by the cycle of the queue."""
-    of_controllers = Shares.of_controllers
+    of_controllers = SharesHeld.of_controllers
     patch.setattr(
-        Shares, "of_controllers", lambda s, q, h, tick, _: of_controllers(s, q, h, tick, tick)
+        SharesHeld, "of_controllers", lambda s, q, h, tick, _: of_controllers(s, q, h, tick, tick)
     )
 
 
@@ -190,9 +190,9 @@ def pieces_as_the_first(patch: Patch) -> None:
     """A copy holds the shares of its first piece to its end."""
     holding = ChipCopy.holding
 
-    def first(self: ChipCopy, chip: Any) -> HeldShares:
+    def first(self: ChipCopy, chip: Any) -> RunShares:
         kept = self.__dict__.setdefault("first_held", holding(self, chip))
-        assert isinstance(kept, HeldShares)
+        assert isinstance(kept, RunShares)
         return kept
 
     patch.setattr(ChipCopy, "holding", first)

@@ -29,7 +29,7 @@ from systolic.machine.register.chip.processor import FedSupply, ManagementProces
 from systolic.machine.register.chip.queue import ChipQueue, Surroundings
 from systolic.machine.register.chip.recorder import PlacedRecorder
 from systolic.machine.register.chip.semaphores import NOT_YET, ChipSemaphores, PlacedSemaphores
-from systolic.machine.register.chip.shares import Shares
+from systolic.machine.register.chip.shares import SharesHeld
 from systolic.machine.register.context import Context
 from systolic.machine.register.fetch import Fetcher
 from systolic.machine.register.lane_engine.unit import LaneEngine
@@ -155,7 +155,7 @@ class ChipMachine:
             chip,
             tuple(Ports(each) for each in chip.core_chips),
             tuple(Planes(each, joint.program) for each in memory.cores),
-            Shares(chip),
+            SharesHeld(chip),
         )
         self._running: list[CoreLaunch] = []
         self._over: list[CoreLaunch] = []
@@ -340,12 +340,14 @@ class ChipMachine:
         )
 
     def _goes_on(self) -> bool:
-        """Return whether something has happened, or will without anything else."""
+        """Return whether something has happened, or will without anything else.
+
+        A unit that waits for its bytes is awake.
+        """
         units = [unit for each in self._running for unit in each.units] + self._fed_queues
         return (
             not all(unit.asleep for unit in units)
             or bool(self.semaphores.pending or self._starting)
-            or any(e.fetch is not None and e.fetch.is_at_work for e in self._running)
             or any(each.has_stopped(each.end) for each in self._running)
             or not all(each.is_over or each.is_blocked for each in self._processors)
         )

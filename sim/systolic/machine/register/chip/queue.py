@@ -16,7 +16,7 @@ from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.isa.instruction import DmaMove
 from systolic.machine.register.chip.runs import PlacedEnd, Run, bundles_of, ends_of, engines_of
-from systolic.machine.register.chip.shares import HeldShares, Shares, holding
+from systolic.machine.register.chip.shares import RunShares, SharesHeld, holding
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import RunStart
 from systolic.machine.register.dma.unit import CLIENT, CopyJob, DmaQueue, from_everywhere, where
@@ -35,7 +35,7 @@ class Surroundings:
     chip: MultiCoreChip
     ports: tuple[Ports, ...]
     planes: tuple[Planes, ...]
-    shares: Shares
+    shares: SharesHeld
 
 
 class RefusedAt(NamedTuple):
@@ -61,7 +61,7 @@ class ChipCopy(CopyJob):
         self.passes = 2 if within_dram and is_plain else 1
         self.is_dram = any(end.is_dram for end in self.ends)
         self.engines = engines_of(copy, dma) if dma.is_spread else frozenset()
-        self._holdings: dict[tuple[ChipPlace, ...], HeldShares] = {}
+        self._holdings: dict[tuple[ChipPlace, ...], RunShares] = {}
 
     @property
     def run(self) -> Run:
@@ -70,7 +70,7 @@ class ChipCopy(CopyJob):
         assert isinstance(run, Run)
         return run
 
-    def holding(self, chip: MultiCoreChip) -> HeldShares:
+    def holding(self, chip: MultiCoreChip) -> RunShares:
         """Return the shares that the bundle in hand holds."""
         places = self.run.places
         if places not in self._holdings:

@@ -10,14 +10,14 @@ from systolic.hw.spec.places import ChipPlace
 
 
 @dataclass(frozen=True)
-class HeldShares:
+class RunShares:
     """The shares of a copy: of pools, how many of each; of controllers, in the copy's order."""
 
     pools: Counter[str]
     controllers: tuple[int, ...]
 
 
-def holding(chip: MultiCoreChip, places: tuple[ChipPlace, ...], *, accumulates: bool) -> HeldShares:
+def holding(chip: MultiCoreChip, places: tuple[ChipPlace, ...], *, accumulates: bool) -> RunShares:
     """Return what a run holds between these endpoints, the first of which is its source."""
     source, *targets = places
     pools = dict[str, int]()
@@ -30,21 +30,21 @@ def holding(chip: MultiCoreChip, places: tuple[ChipPlace, ...], *, accumulates: 
     held = [place for place in places if place.kind == "controller"]
     if accumulates and targets[0].kind == "controller":
         held.append(targets[0])
-    return HeldShares(Counter(pools), tuple(place.number for place in held))
+    return RunShares(Counter(pools), tuple(place.number for place in held))
 
 
-class Shares:
+class SharesHeld:
     """The holdings of all DMA queues of a chip, by their numbers, each until a tick."""
 
     def __init__(self, chip: MultiCoreChip) -> None:
         self._chip = chip
-        self._held: dict[int, tuple[int, HeldShares]] = {}
+        self._held: dict[int, tuple[int, RunShares]] = {}
 
-    def hold(self, queue: int, until: int, held: HeldShares) -> None:
+    def hold(self, queue: int, until: int, held: RunShares) -> None:
         """Note what a queue holds until a tick, from now on."""
         self._held[queue] = until, held
 
-    def of_pools(self, held: HeldShares, tick: int, stop: int) -> list[int]:
+    def of_pools(self, held: RunShares, tick: int, stop: int) -> list[int]:
         """Return the bytes of each share of a pool in a cycle of a queue, tick <= t < stop."""
         wires = self._chip.interconnect
         if wires is None:
@@ -57,10 +57,10 @@ class Shares:
             for pool in held.pools
         ]
 
-    def of_controllers(self, queue: int, held: HeldShares, tick: int, cycle: int) -> list[int]:
+    def of_controllers(self, queue: int, held: RunShares, tick: int, cycle: int) -> list[int]:
         """Return the bytes of each share of a controller in the queue's own cycle of that number.
 
-        Shares stand in the order of the queues, those of a copy from its source to its target.
+        SharesHeld stand in the order of the queues, those of a copy from its source to its target.
         """
         seen: Counter[int] = Counter()
         found = []
@@ -73,7 +73,7 @@ class Shares:
             found.append(each + ((place - cycle * over) % count < over))
         return found
 
-    def is_short(self, held: HeldShares, queue: int, tick: int) -> bool:
+    def is_short(self, held: RunShares, queue: int, tick: int) -> bool:
         """Return whether a controller has fewer bytes in a cycle than there are shares of it."""
         return any(
             self._chip.controller_drams[number].bytes_per_cycle
