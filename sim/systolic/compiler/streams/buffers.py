@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from systolic.hw.spec import Chip
 
-ALIGNED_BYTES = 64
-"""Where buffers begin: a multiple of every element's size, and of a burst."""
+ALIGNED_BYTES = 4
+"""Where buffers begin: a multiple of every element's size."""
 
 
 class BufferSize(NamedTuple):

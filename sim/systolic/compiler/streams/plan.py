@@ -30,7 +30,7 @@ JUDGED = 12
 """How many plans of a frame are simulated."""
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""
-JUDGED_BYTES = 4 << 20
+JUDGED_BYTES = 8 << 20
 """The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
 JUDGED_INSTRUCTIONS = 4_000
 """The most instructions of all of them together."""
