@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 COMPILED := .venv-compiled
 RUN := configs/runs/transpose_digits.toml
 
-.PHONY: help demo test slow fuzz check pins results lint wheel compiled bench clean
+.PHONY: help demo test slow fuzz mutants check pins results lint wheel compiled bench clean
 
 help:
 	@echo "make demo      transpose a real matrix on the patent's 128 x 64 array, with a picture"
 	@echo "make test      run the tests (about ten minutes on two cores)"
 	@echo "make slow      run what \`make test\` leaves out of the long sweeps (about half an hour)"
 	@echo "make fuzz      damage 2,000 files of each kind that commands read (about half an hour)"
+	@echo "make mutants   try the tests on NUMBER=120 small mistakes in WHAT=\"hw/formulas isa/lint machine\", drawn by SEED=1"
 	@echo "make check     compare the cycle counts of all shipped runs with the pinned ones"
 	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
 	@echo "make results   write docs/results, its pictures, and the figures of README.md (ten minutes)"
@@ -34,6 +35,14 @@ slow: $(VENV)/dev
 # .ci/run tries a tenth of the cases with the other slow tests.
 fuzz: $(VENV)/dev
 	SYSTOLIC_FUZZ_CASES=2000 $(BIN)/python -m pytest -m slow -n auto tests/fuzz/test_files.py $(PYTEST_ARGS)
+
+# `map` traces which test runs which line, once: remove out/mutation when the tree has changed.
+NUMBER ?= 120
+SEED ?= 1
+WHAT ?= hw/formulas isa/lint machine
+mutants: $(VENV)/dev
+	$(BIN)/python -m tests.mutation map --jobs 2
+	$(BIN)/python -m tests.mutation run --number $(NUMBER) --seed $(SEED) --results out/mutation/seed_$(SEED).jsonl $(WHAT)
 
 check: $(VENV)/user
 	$(BIN)/systolic check
