@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COMPILED := .venv-compiled
 RUN := configs/runs/transpose_digits.toml
 
-.PHONY: help demo test slow fuzz cores check pins results lint wheel compiled bench clean
+.PHONY: help demo test slow fuzz cores mutants check pins results lint wheel compiled bench clean
 
 help:
 	@echo "make demo      transpose a real matrix on the patent's 128 x 64 array, with a picture"
@@ -13,6 +13,7 @@ help:
 	@echo "make slow      run what \`make test\` leaves out of the long sweeps (about half an hour)"
 	@echo "make fuzz      damage 2,000 files of each kind that commands read (about half an hour)"
 	@echo "make cores     both engines on 10,000 random chips of several cores (a quarter of an hour)"
+	@echo "make mutants   try the tests on NUMBER=120 small mistakes in WHAT=\"hw/formulas isa/lint machine\", drawn by SEED=1"
 	@echo "make check     compare the cycle counts of all shipped runs with the pinned ones"
 	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
 	@echo "make results   write docs/results, its pictures, and the figures of README.md (ten minutes)"
@@ -38,6 +39,14 @@ fuzz: $(VENV)/dev
 
 cores: $(VENV)/dev
 	SYSTOLIC_RANDOM_CORES=10000 $(BIN)/python -m pytest -m slow -n auto tests/machine/cores/test_random_cores.py -k random_chips
+
+# `map` traces which test runs which line, once: remove out/mutation when the tree has changed.
+NUMBER ?= 120
+SEED ?= 1
+WHAT ?= hw/formulas isa/lint machine
+mutants: $(VENV)/dev
+	$(BIN)/python -m tests.mutation map --jobs 2
+	$(BIN)/python -m tests.mutation run --number $(NUMBER) --seed $(SEED) --results out/mutation/seed_$(SEED).jsonl $(WHAT)
 
 check: $(VENV)/user
 	$(BIN)/systolic check

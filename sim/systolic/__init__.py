@@ -1,8 +1,8 @@
 """systolic: a cycle-accurate, value-exact simulator of a systolic-array accelerator.
 
 `systolic.run(work, chip, inputs)` runs a run file, a graph or a program and returns a `Result`.
-`systolic.from_jax(function, *arguments, chip=...)` runs a function of JAX. `systolic.plot(result, view,
-file)` draws a view of a result.
+`systolic.from_jax(function, *arguments, chip=...)` runs a function of JAX.
+`systolic.plot(result, view, file)` draws a view of a result.
 Importing this package loads nothing else; each name below is loaded when it is first asked for.
 """
 

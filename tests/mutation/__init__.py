@@ -6,8 +6,8 @@
     python -m tests.mutation report                        score and survivors so far
 
 From the root of a checkout. PACKAGE_OR_FILE is below the package, such as `machine` or
-`isa/legality`; without any: machine, compiler, isa, layout, hw. The package is the one that the
-command `systolic` of pyproject.toml lies in, wherever it is.
+`isa/legality`; without any: machine, compiler, isa, layout, hw, bounds. The package is the one that
+the command `systolic` of pyproject.toml lies in, wherever it is.
 
 Everything runs in copies of the tree in a temporary folder; the checkout itself is only read.
 Results are lines of JSON (--results, out/mutation/results.jsonl), one for each mutant as it is

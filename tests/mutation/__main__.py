@@ -24,7 +24,7 @@ from .mutants import KINDS, Mutant, mutants_of
 from .tree import Tree
 from .trial import try_mutant
 
-PACKAGES = ["machine", "compiler", "isa", "layout", "hw"]
+PACKAGES = ["machine", "compiler", "isa", "layout", "hw", "bounds"]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 Row = dict[str, Any]
 
@@ -118,7 +118,8 @@ def equivalents() -> dict[tuple[str, ...], str]:
 
 def stale(tree: Tree, reasons: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the notes whose mutant the tree no longer has."""
-    there = {_note_key(vars(m)) for m in all_mutants(tree, sorted({r[0] for r in reasons}))}
+    files = sorted({file for file, *_ in reasons if (tree.sources / file).exists()})
+    there = {_note_key(vars(m)) for m in all_mutants(tree, files)} if files else set()
     return [note for note in reasons if note not in there]
 
 

@@ -13,13 +13,14 @@ from random import Random
 
 import pytest
 
+from support.blocks import psum
 from support.chips import ideal_chip
 from support.racy import RacyProgram, Shape
 from support.random_programs import RandomProgram, random_chip
 from support.runs import compile_transpose
 from systolic.compiler import Options
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer, DmaCopy, Post, Program, Wait
+from systolic.isa import Access, Buffer, DmaCopy, Memset, Post, Program, Wait
 from systolic.isa.effects import effects_of
 from systolic.isa.lint import races
 from systolic.isa.lint.before import Before
@@ -158,6 +159,16 @@ def test_a_read_that_a_later_write_covers_no_longer_counts() -> None:
     assert verdicts(Program("x", (first, second, over), ("s",)), chip, inputs) == (False, False)
     ordered = replace(first, dma_queue=1)
     assert verdicts(Program("x", (ordered, second, over), ("s",)), chip, inputs) == (True, True)
+
+
+@pytest.mark.parametrize("one", [psum(0, 2, 0, 2), psum(0, 4, 0, 2)])
+@pytest.mark.parametrize("other", [psum(2, 2, 0, 2), psum(0, 4, 2, 2)])
+def test_a_result_beside_another_overwrites_none(one: Access, other: Access) -> None:
+    """Neither is read; those that meet are overwritten unread, whichever comes first."""
+    meets = bool(touched(one) & touched(other))
+    for targets in ((one, other), (other, one)):
+        work = tuple(Memset(engine="pooling", target=each, value=1) for each in targets)
+        assert verdicts(Program("x", work), CHIP, []) == (not meets, not meets)
 
 
 # -- when they are used ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from support.blocks import psum, state
 from support.chips import ideal_chip
-from systolic.isa import LoadWeights, MatMul, Program, Wait
+from systolic.isa import LoadWeights, MatMul, Memset, Program, Wait
 from systolic.isa.instruction import Post
 from systolic.machine import Image, simulate
 
@@ -172,3 +172,25 @@ def test_operands_may_lie_in_partitions_a_multiple_of_the_rows_away():
     outcome = simulate(chip, program, images, engine="register", kinds=["load", "inject"])
     assert np.array_equal(outcome.memory.read(psum(0, 3, 0, 4)), values.T)
     assert set(outcome.trace.words.rows["partition"].tolist()) == {4, 5, 6, 7}
+
+
+def test_an_array_that_waits_lets_an_exchange_go_on():
+    """Its first multiply ends 9 cycles before the exchange is in the last of four columns.
+
+    Then the array waits for a fill; the next multiply wants the weights of all columns.
+    """
+    weights = np.float32([[2, 3, 5, 7], [11, 13, 17, 19]])
+    images = [
+        Image(state(0, 2, 0, 4), weights),
+        Image(state(0, 2, MOVING, 1), np.ones((2, 1), np.float32)),
+    ]
+    fill = Memset(
+        engine="pooling", target=state(0, 4, 40960, 40), value=0, waits=(Wait(0, 1),),
+        posts=(Post(1),),
+    )  # fmt: skip
+    program = Program("wait", (
+        load(2, 4), multiply(2, 1, 1, posts=(Post(0),)), fill,
+        multiply(2, 4, 1, row=8, waits=(Wait(1, 1),)),
+    ), ("first", "filled"))  # fmt: skip
+    memory = simulate(array(hop=(1, 3)), program, images, engine="register").memory
+    assert memory.read(psum(0, 4, 8, 1)).ravel().tolist() == [13, 16, 22, 26]

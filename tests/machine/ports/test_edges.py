@@ -5,6 +5,7 @@ The register engine decides in every cycle; both must leave the same records.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -80,3 +81,33 @@ def test_a_copy_beside_vectors_costs_few_decisions(monkeypatch: pytest.MonkeyPat
     assert event.trace.times == register.trace.times
     assert event.trace.stalls == register.trace.stalls
     assert len(decided) < 1600
+
+
+def test_a_load_reads_between_vectors_while_a_copy_is_refused() -> None:
+    """Vectors, weights and a copy of another clock read one bank, one of them at a time.
+
+    Vectors are read in 8, 11, 14, 17 and 20; the second load in the eight cycles between them. The
+    copy needs two of these cycles, from an even one on: it gets 22 and 23.
+    """
+    chip = ideal_chip(
+        8, 8,
+        clock={"core": 2000, "dma": 1000},
+        state_buffer={"bytes_per_partition": 65536, "banks": 1, "port_scope": "bank"},
+        pe_array={"cycles_per_vector": {"f32": 3}, "clock": "core"},
+        dma={"bytes_per_cycle": 4, "clock": "dma", "latency_cycles": 0},
+    )  # fmt: skip
+    weights = Access(Buffer.STATE, "f32", 0, 8, 0, ((1, 8),))
+    moving = Access(Buffer.STATE, "f32", 0, 8, 4096, ((1, 20),))
+    source = Access(Buffer.STATE, "f32", 0, 1, 20000, ((1, 1),))
+    program = Program("p", (
+        LoadWeights(weights=weights),
+        MatMul(moving=moving, result=Access(Buffer.RESULT, "f32", 0, 8, 0, ((1, 20),))),
+        LoadWeights(weights=weights),
+        DmaCopy(dma_queue=0, source=source, target=replace(source, buffer=Buffer.DRAM)),
+    ))  # fmt: skip
+    event, register = (
+        simulate(chip, program, kinds=KINDS, engine=engine) for engine in ("event", "register")
+    )
+    assert_same(event, register)
+    load, copy = event.trace.times[2:]
+    assert (load.first, load.last, copy.first) == (9, 19, 22)

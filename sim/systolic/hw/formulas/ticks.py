@@ -2,7 +2,7 @@
 
 A bound follows one piece of work from unit to unit. Each unit begins at an edge of its own clock,
 so cycles of different clocks are never added: a chain goes from tick to tick. Not here: what the
-machine does (it never imports this), and bounds themselves (`timing`, `moves`, `products`).
+machine does (it never imports this), and bounds themselves (`timing`, `moves`, `systolic.bounds`).
 """
 
 from __future__ import annotations

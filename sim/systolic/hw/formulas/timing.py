@@ -58,11 +58,6 @@ def result_cycles(chip: Chip, N: int) -> int:
     return result_depth(chip) + right_cycles(chip.pe_array, N - 1)
 
 
-def engine_reads(engine: Engine, elements: int) -> int:
-    """Return the cycles an engine needs to read that many elements per lane, at its usual rate."""
-    return -(-elements // engine.elements_per_cycle)
-
-
 def drain_reads(chip: Chip, engine: Engine, elements: int, dtype: str) -> int:
     """Return the cycles for so many results per lane, written to the state buffer as that type."""
     passing = chip.port_width_bytes // data_type(dtype).size_bytes
