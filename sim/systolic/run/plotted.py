@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from systolic.compiler.bounds.run import product_multiply_adds
+from systolic.bounds.multiply_adds import product_multiply_adds
 from systolic.config.chip_file import chip_of_tables
 from systolic.errors import SystolicError, printable
 from systolic.isa import Instruction, MatMul
