@@ -23,6 +23,14 @@ FIG_3 = CONFIGS / "runs" / "transpose_fig3.toml"
 CHAIN = CONFIGS / "runs" / "matmul_chain.toml"
 SHAPE = "bf16[8,12]{1,0:T(2,4)(2,1)}"
 LAYER = CONFIGS / "programs" / "layer.txt"
+SEVERAL_CORES = CONFIGS / "programs" / "exchange.txt"
+NETWORK = CONFIGS / "systems" / "clos_incast.toml"
+WORKS = {"run": FIG_3, "shape": SHAPE, "cores": SEVERAL_CORES, "network": NETWORK}
+WINDOWS = {
+    "run": ("4:14", "4:", ":14", "0:99999"),
+    "cores": ("100:500", "100:", ":500", "0:99999"),
+    "network": ("1000:9000", "1000:", ":9000", "0:99999"),
+}
 OF_RUNS = [name for name, each in PLOTS.items() if each.given == "run"]
 OF_SUMMARIES = [name for name, each in PLOTS.items() if each.given == "summary"]
 WINDOWED = [name for name, each in PLOTS.items() if "cycles" in each.takes]
@@ -38,7 +46,7 @@ def chain_summary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plot(view: str, file: Path, *options: object, summary: Path | None = None) -> None:
     """Draw a view of a small work that has something to show for it."""
-    work = summary if view in OF_SUMMARIES else SHAPE if view == "layout" else FIG_3
+    work = summary if view in OF_SUMMARIES else WORKS[PLOTS[view].given]
     in_dram = ("--set", "workload.home=dram") if view == "dram" else ()
     told = run_command("plot", view, work, "--out", file, *in_dram, *options)
     assert told == (0, f"{file}\n", "")
@@ -95,7 +103,7 @@ def test_a_program(view: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", WINDOWED)
 def test_a_window(view: str, tmp_path: Path) -> None:
     pictures = []
-    for cycles in ("4:14", "4:", ":14", "0:99999"):
+    for cycles in WINDOWS[PLOTS[view].given]:
         file = tmp_path / "picture.png"
         plot(view, file, "--cycles", cycles)
         check(file)
@@ -108,11 +116,13 @@ def test_a_window(view: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", WINDOWED)
 def test_windows_that_are_none(view: str, tmp_path: Path) -> None:
     file = tmp_path / "picture.png"
-    assert refused("plot", view, FIG_3, "--out", file, "--cycles", "19:30") == (
-        "--cycles: cycles 19 to 29 lie outside the run, which has cycles 0 to 18"
+    work = WORKS[PLOTS[view].given]
+    last = {"run": 18, "cores": 643, "network": 50278}[PLOTS[view].given]
+    assert refused("plot", view, work, "--out", file, "--cycles", "60000:60030") == (
+        f"--cycles: cycles 60000 to 60029 lie outside the run, which has cycles 0 to {last}"
     )
     for text in ("4", "4:4", "9:4", "a:b", "-1:4", "1:2:3", ""):
-        assert refused("plot", view, FIG_3, "--out", file, "--cycles", text) == (
+        assert refused("plot", view, work, "--out", file, "--cycles", text) == (
             f'--cycles: needs FIRST:STOP with FIRST before STOP, such as 4:14, found "{text}"'
         )
     assert list(tmp_path.iterdir()) == []

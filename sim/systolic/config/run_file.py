@@ -198,8 +198,11 @@ class RunFile(Spec):
     name: str = Field(default="", description="name of the run (default: the file's)")
     description: str = Field(default="", description="what the run shows")
     chip: str = Field(description="chip file (path from this file), or the name of a shipped chip")
-    workload: WorkloadTable
-    compile: CompileTable = CompileTable.model_construct()  # the defaults need no validator
+    workload: WorkloadTable = Field(description="what is calculated, from which data")
+    compile: CompileTable = Field(
+        default=CompileTable.model_construct(),  # the defaults need no validator
+        description="how it is compiled",
+    )
     engine: EngineKind = Field(default="event", description="engine that steps the machine")
     sweep: tuple[SweepTable, ...] = Field(
         default=(), strict=False, description="sweeps over values of this file or its chip"

@@ -79,8 +79,8 @@ def plot(
         _known("theme", theme, {each: each for each in THEME_NAMES}),
         cycles,
     )
-    if found.given == "shape":
-        raise SystolicError(f"view {view}: shows a shape, not a run")
+    if found.given in ("shape", "network"):
+        raise SystolicError(f"view {view}: shows a {found.given}, not a run")
     if found.records.grid and not result.trace.grid.matmuls:
         raise SystolicError(f"view {view}: needs a run with grid=True and kinds={KINDS}")
     require_writable(path)

@@ -51,9 +51,9 @@ class Chip(Spec):
         description="from a post of these units to its being visible, instead of semaphore_cycles",
     )
     clock: dict[str, Count] = Field(description="clocks in MHz, by name")
-    state_buffer: StateBuffer
-    pe_array: PEArray
-    result_buffer: ResultBuffer
+    state_buffer: StateBuffer = Field(description="the memory that the PE array reads")
+    pe_array: PEArray = Field(description="the systolic array")
+    result_buffer: ResultBuffer = Field(description="the memory that the PE array writes")
     engines: dict[str, Engine] | None = Field(
         default=None,
         description="all engines of the chip, a table for each (default: activation and pooling)",
@@ -65,14 +65,17 @@ class Chip(Spec):
     pooling: PoolingEngine | None = Field(
         default=None, description="the patent's pooling engine, on a chip without a table engines"
     )
-    access: AccessRules = AccessRules.model_construct()  # the defaults need no validator
+    access: AccessRules = Field(
+        default=AccessRules.model_construct(),  # the defaults need no validator
+        description="where an access may begin, and how it may step",
+    )
     exclusions: tuple[Exclusion, ...] = Field(
         default=(),
         strict=False,
         description="engines that cannot use a buffer in the same cycle (default: banks decide)",
     )
-    dma: Dma
-    dram: Dram
+    dma: Dma = Field(description="the queues that copy between memories")
+    dram: Dram = Field(description="the memory outside the chip")
     fetch: Fetch | None = Field(
         default=None, description="how queues get instructions (default: they are there)"
     )

@@ -26,7 +26,7 @@ from systolic.report.plots.utilisation import draw_utilisation
 from systolic.report.plots.wavefront import draw_wavefront
 from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
-Given = Literal["summary", "run", "shape", "network"]
+Given = Literal["summary", "run", "cores", "shape", "network"]
 PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor", "input"]
 
 
@@ -41,8 +41,8 @@ class Saved(Protocol):
 class Plot:
     """A view: `draw(subject, look)` returns its sheet, which can be saved.
 
-    shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun, a
-    LayoutSubject or a NetworkPlot. takes: the options that mean something to it.
+    shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun (of a chip of
+    several cores for "cores"), a LayoutSubject or a NetworkPlot. takes: the options that mean something to it.
     """
 
     draw: Callable[[Any, Look], Saved]
@@ -80,10 +80,10 @@ PLOTS: dict[str, Plot] = {
     ),
     "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
     "system": Plot(
-        draw_system, "cores, links and controllers of a chip on one time axis", "run", ("cycles",)
+        draw_system, "cores, links and controllers of a chip on one time axis", "cores", ("cycles",)
     ),
     "links": Plot(
-        draw_links, "bytes over each link and through each controller", "run", ("cycles",)
+        draw_links, "bytes over each link and through each controller", "cores", ("cycles",)
     ),
     "layout": Plot(
         draw_layout, "where the elements of an XLA shape lie", "shape", ("index", "tensor")

@@ -25,7 +25,7 @@ from systolic.workload.importers.hlo.context import CannotLowerError, Context
 from systolic.workload.importers.hlo.inference import branches_of, check_shape, kind_text, kinds
 from systolic.workload.importers.hlo.known import known_value
 from systolic.workload.importers.hlo.literals import literal
-from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction, Module
+from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction, HloModule
 from systolic.workload.importers.hlo.table import ROWS
 
 MOST_INSTRUCTIONS = 200_000
@@ -51,7 +51,7 @@ class Lowered:
     not_done: list[NotDone] = field(default_factory=list)
 
 
-def lower_module(module: Module, parameters: Mapping[int, str] | None = None) -> Lowered:
+def lower_module(module: HloModule, parameters: Mapping[int, str] | None = None) -> Lowered:
     """Return a module as a form. parameters: names for parameters of the entry, by number.
 
     Raises:
@@ -63,7 +63,7 @@ def lower_module(module: Module, parameters: Mapping[int, str] | None = None) ->
 
 
 class _Interpreter:
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: HloModule) -> None:
         self._module = module
         self.at = Context(module.computations, run=self._run)
         self._not_done: list[NotDone] = []
@@ -278,7 +278,7 @@ def _leaves(shape: HloShape) -> list[Shape]:
     return [] if shape is None else [shape]
 
 
-def refuse_not_done(module: Module, lowered: Lowered) -> None:
+def refuse_not_done(module: HloModule, lowered: Lowered) -> None:
     """Raise ImportFileError if something cannot be done: all of it, a line for each opcode."""
     if not lowered.not_done:
         return

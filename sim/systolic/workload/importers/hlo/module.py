@@ -63,7 +63,7 @@ class Computation:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class HloModule:
     """All computations by name, and the one at which a run begins.
 
     text: the whole text, to which offsets refer. layouts: the shapes of the parameters and of the

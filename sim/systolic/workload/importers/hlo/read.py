@@ -18,7 +18,7 @@ from systolic.errors import shortened
 from systolic.layout import Shape
 from systolic.layout.errors import LayoutError
 from systolic.workload.importers.errors import fail_at
-from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction, Module
+from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction, HloModule
 
 _HEADER = re.compile(r"\s*HloModule\s+([^\s,]+)")
 _COMPUTATION = re.compile(r"[ \t]*(ENTRY\s+)?%?([\w.\-~]+)[ \t]*(?=[({])")
@@ -37,7 +37,7 @@ MOST_NESTED = 64
 """The deepest nesting of brackets and of tuples that is read."""
 
 
-def read_module(text: str) -> Module:
+def read_module(text: str) -> HloModule:
     """Return the module that a text spells.
 
     Raises:
@@ -56,7 +56,7 @@ class _Reader:
         self._at = 0
         self._shapes: dict[str, HloShape] = {}
 
-    def module(self) -> Module:
+    def module(self) -> HloModule:
         header = _HEADER.match(self._text)
         if header is None:
             found = shortened(self._text[:40].strip() or "nothing")
@@ -78,7 +78,7 @@ class _Reader:
             entry = made if is_entry else entry
         if entry is None:
             fail_at(self._text, len(self._text), "needs an ENTRY computation, found none")
-        return Module(header[1], computations, entry, self._text, layout)
+        return HloModule(header[1], computations, entry, self._text, layout)
 
     def _line_end(self, at: int) -> int:
         end = self._text.find("\n", at)
