@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a page of prose
-"""What a sweep costs besides its runs, as CPU time; writes docs/results/sweeps.md.
+"""What a sweep costs besides its runs, as CPU time; writes bench_sweep.md.
 
     python benchmarks/bench_sweep.py [--quick]
 
@@ -28,7 +28,7 @@ from systolic.sweep.rows import PointManner, PointTask, answer
 from systolic.sweep.space import SweepFile, load_sweep
 from systolic.sweep.store import RESULTS, Store, Stored, table_of, write_part
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "sweeps.md"
+PAGE = Path(__file__).with_suffix(".md")
 TIMES = PointManner(values=False)
 TICKS = os.sysconf("SC_CLK_TCK")
 TEXT = """\
@@ -226,7 +226,7 @@ class Figures:
 # What a sweep costs besides its runs
 
 `python benchmarks/bench_sweep.py` wrote this page: CPU time, on {cores()} cores that others used at the same
-time, so wall time says little here. How sweeps work: [sweeps.md](../sweeps.md).
+time, so wall time says little here. How sweeps work: [sweeps.md](../docs/sweeps.md).
 
 | what | CPU | aim |
 |---|---:|---:|

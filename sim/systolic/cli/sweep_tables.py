@@ -21,6 +21,7 @@ from systolic.report.sweeps.pairs import PointRow
 VIA = "compile.via"
 FAILED = "failed"
 MOST_ERRORS = 10
+SHARES = ("utilisation", "multiplying")
 
 
 def print_sweeps(config: RunConfig, points: Sequence[PointRow], console: Console) -> None:
@@ -65,14 +66,14 @@ def print_found(sweeps: Sequence[SweepRows], console: Console) -> None:
 
 def _best_rows(sweep: SweepRows) -> Table:
     keys = list(dict.fromkeys(key for row in sweep.rows for key in row["vary"]))
-    shown = list(dict.fromkeys(("cycles", *sweep.objectives)))
+    shown = [name for name in dict.fromkeys(("cycles", *sweep.objectives)) if name not in SHARES]
     once = ["program"] if any(row.get("program") == "once" for row in sweep.rows) else []
-    table = _table(keys, (*shown, "time", "above bound", "array used", *once))
+    table = _table(keys, (*shown, "time", "above bound", *SHARES, *once))
     for row in sweep.ordered()[:MOST_ROWS]:
         varied = [Text(_text(row["vary"].get(key, ""))) for key in keys]
-        _, time, above, used, _ = _results({**row, "bound": {"cycles": row["bound_cycles"]}})
+        _, time, above, *shares, _ = _results({**row, "bound": {"cycles": row["bound_cycles"]}})
         values = [value_text(row[name]) for name in shown]
-        table.add_row(*varied, *values, time, above, used, *(["once"] if once else []))
+        table.add_row(*varied, *values, time, above, *shares, *(["once"] if once else []))
     return table
 
 
@@ -113,7 +114,7 @@ def _last(key: str) -> str:
 
 def _one_by_one(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:
     keys = list(sweep.vary)
-    table = _table(keys, ("cycles", "time", "above bound", "utilisation", "multiplying", "equal"))
+    table = _table(keys, ("cycles", "time", "above bound", *SHARES, "equal"))
     for row in rows:
         table.add_row(*_varied(row, keys), *([FAILED] if "error" in row else _results(row)))
     return table
@@ -121,7 +122,7 @@ def _one_by_one(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:
 
 def _results(row: PointRow) -> list[str]:
     cycles, bound = row["cycles"], row["bound"]["cycles"]
-    shares = [percent(row[key], 1) for key in ("utilisation", "multiplying")]
+    shares = [percent(row[key], 1) for key in SHARES]
     equal = {True: "yes", False: "no", None: "-"}[row.get("values", {}).get("equal")]
     above = percent(cycles - bound, bound) if bound else "-"
     return [number(cycles), time_text(row["time_ns"]), above, *shares, equal]
