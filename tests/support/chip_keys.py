@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from systolic.config import schema
@@ -18,19 +18,30 @@ writes it. `systolic schema chip` prints the same for an editor, `systolic chip 
 what a chip has. What keys mean together: [chips.md](chips.md), [engines.md](engines.md),
 [memory.md](memory.md), [timing_model.md](timing_model.md).
 """
+ONE = "\n## At the top of the file\n\n"
+SEVERAL = """
+## At the top of a file with several cores
+
+Such a file has these keys instead ([system.md](system.md)). Tables of a core, of DRAM, of DMA and
+of provenance have the keys above.
+
+"""
 
 
 def page() -> str:
     """Return the text of docs/chip_keys.md."""
-    return HEAD + "".join(_table(schema("chip"), ()))
+    found = schema("chip")
+    one, several = ({**found, **_resolved(found, each)} for each in found["anyOf"])
+    above = [found["$defs"][name] for name in ("Chip", "Dram", "Dma", "Provenance")]
+    return "".join([HEAD, ONE, *_table(one, (), []), SEVERAL, *_table(several, (), above)])
 
 
-def _table(root: Schema, place: tuple[str, ...]) -> Iterator[str]:
-    """Yield the sections of a table and of the tables in it."""
+def _table(root: Schema, place: tuple[str, ...], known: Sequence[Schema]) -> Iterator[str]:
+    """Yield the sections of a table and of the tables in it, but for `known` ones."""
     node = _at(root, place)
     inner: list[tuple[str, ...]] = []
-    yield f"\n## {_title(place)}\n\n"
     if place:
+        yield f"\n## {_title(place)}\n\n"
         yield f"{_first_line(node.get('description', ''))}\n\n"
     yield "| key | values | default | meaning |\n|---|---|---|---|\n"
     needed = node.get("required", [])
@@ -40,14 +51,13 @@ def _table(root: Schema, place: tuple[str, ...]) -> Iterator[str]:
             inner.append((*place, key, *table))
         about = given.get("description") or _first_line(found.get("description", ""))
         default = "needed" if key in needed else _default(given, found)
-        yield f"| `{key}` | {_values(root, found)} | {default} | {_cell(about)} |\n"
+        yield f"| `{key}` | {_choices(root, given)} | {default} | {_cell(about)} |\n"
     for each in inner:
-        yield from _table(root, each)
+        if _at(root, each) not in known:
+            yield from _table(root, each, known)
 
 
 def _title(place: tuple[str, ...]) -> str:
-    if not place:
-        return "At the top of the file"
     name = ".".join("NAME" if part == "*" else part for part in place if part != "#")
     return f"`[[{name}]]`" if place[-1] == "#" else f"`[{name}]`"
 
@@ -79,6 +89,12 @@ def _resolved(root: Schema, node: Schema) -> Schema:
         else:
             node = next(n for n in node["anyOf"] if n.get("type") != "null")
     return node
+
+
+def _choices(root: Schema, given: Schema) -> str:
+    """Return in words which values a key takes, of several types too."""
+    choices = [node for node in given.get("anyOf", [given]) if node.get("type") != "null"]
+    return " or ".join(_values(root, _resolved(root, node)) for node in choices)
 
 
 def _values(root: Schema, node: Schema) -> str:
