@@ -19,7 +19,7 @@ def test_there_are_notebooks():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore")  # the kernel's own, in another process's start-up
 def test_notebook(path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "sim"))
     book = nbformat.read(path, as_version=4)
     stored = [output for cell in book.cells for output in cell.get("outputs", [])]
     assert not stored, "notebooks are kept without outputs"
