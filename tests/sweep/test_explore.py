@@ -187,6 +187,10 @@ def test_a_sweep_over_the_chip_of_a_program() -> None:
             "--values", "none", "--out", "alone",
         )  # fmt: skip
         assert (status, json.loads(out)["cycles"]) == (0, row["cycles"])
+    status, out, _ = run_command("sweep", path, "--out", "o", "--no-plots")
+    assert status == 0
+    lines = [line.split()[-2:] for line in out.splitlines() if line.split()[:1] in (["1"], ["3"])]
+    assert lines == [["-", "-"], ["-", "-"]]  # what of it work needs, a program does not say
     sweep_file(Path(), text + '"workload.shape" = ["f32[4,4]"]\n')
     status, _, err = run_command("sweep", path, "--out", "o")
     assert (status, 'of a program only "chip." can be set' in err) == (2, True)

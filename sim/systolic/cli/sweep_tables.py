@@ -122,7 +122,7 @@ def _one_by_one(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:
 
 def _results(row: PointRow) -> list[str]:
     cycles, bound = row["cycles"], row["bound"]["cycles"]
-    shares = [percent(row[key], 1) for key in SHARES]
+    shares = ["-" if row.get(key) is None else percent(row[key], 1) for key in SHARES]
     equal = {True: "yes", False: "no", None: "-"}[row.get("values", {}).get("equal")]
     above = percent(cycles - bound, bound) if bound else "-"
     return [number(cycles), time_text(row["time_ns"]), above, *shares, equal]

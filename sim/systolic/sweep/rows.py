@@ -164,6 +164,7 @@ def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
     The name of a count is its path in the summary, such as "transfers.descriptors". Those of a
     unit's labels are "units.pe_array.streaming". Those of ports are sums over the banks of a
     buffer: "ports.state_buffer.read". Counts of the operations of a graph are in its summary only.
+    A program has no shares of the array, because nobody says what of its multiplies work needs.
     """
     bound, values = summary["bound"], summary.get("values", {})
     row = {
@@ -171,8 +172,8 @@ def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
         "time_ns": summary["time_ns"],
         "bound_cycles": bound["cycles"],
         "bound_why": bound["why"],
-        "utilisation": summary["utilisation"],
-        "multiplying": summary["multiplying"],
+        "utilisation": summary.get("utilisation"),
+        "multiplying": summary.get("multiplying"),
         "equal": values.get("equal"),
     }
     row |= _ports(summary.get("ports", {}))
