@@ -151,11 +151,13 @@ def test_traces() -> None:
     x, w, b = layer_inputs()
     y = np.maximum(x @ w + b, 0)
     for line in words:
-        _, unit, partition, address, value = line.split(",")
-        assert unit == "activation"
+        _, unit, buffer, partition, address, value = line.split(",")
+        assert (unit, buffer) == ("activation", "state_buffer")
         assert float(value) == y[int(address) - 6144 // 4, int(partition)]
     assert len(words) == 18
-    assert run_command("trace", LAYER, "--kind", "post")[1].splitlines()[1:] == ["13,pe_array,,0,1"]
+    assert run_command("trace", LAYER, "--kind", "post")[1].splitlines()[1:] == [
+        "13,pe_array,,,0,1"
+    ]
 
 
 def test_another_chip_and_its_keys() -> None:

@@ -89,6 +89,6 @@ def test_a_name_is_that_of_a_shipped_table():
     with pytest.raises(ConfigError) as error:
         table_file("neuroncor")
     assert str(error.value) == (
-        'no validation table "neuroncor" (known: neuroncore; a file ends in .csv); perhaps '
-        '"neuroncore" was meant'
+        'no validation table "neuroncor" (known: collectives, neuroncore; a file ends in .csv); '
+        'perhaps "neuroncore" was meant'
     )
