@@ -7,7 +7,7 @@ import pytest
 
 import systolic
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, View
+from systolic.workload.importers.form import ModelForm, ModelView
 from systolic.workload.importers.graph import as_graph
 
 RNG = np.random.default_rng(4)
@@ -20,10 +20,10 @@ def columns() -> np.ndarray:
     return RNG.uniform(0.5, 2, 4).astype(np.float32)
 
 
-def product(form: Form) -> View:
+def product(form: ModelForm) -> ModelView:
     source = form.input("x", Shape("f32", (6, 5)))
     name = form.node("matmul", (source.tensor, form.whole(W)), OUT)
-    return View(name, OUT.dims, (0, 1))
+    return ModelView(name, OUT.dims, (0, 1))
 
 
 def each(array: np.ndarray) -> np.ndarray:
@@ -32,7 +32,7 @@ def each(array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("order", ["subtract multiply add", "multiply", "add divide multiply add"])
 def test_a_batch_norm_is_no_work_of_its_own(order):
-    form, wanted = Form(), X.astype(np.float64) @ W
+    form, wanted = ModelForm(), X.astype(np.float64) @ W
     found = product(form)
     numpy = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
     for operator in order.split():
@@ -47,7 +47,7 @@ def test_a_batch_norm_is_no_work_of_its_own(order):
 
 
 def test_sums_that_something_else_takes_keep_their_weights():
-    form = Form()
+    form = ModelForm()
     sums = product(form)
     scaled = form.binary("multiply", sums, each(columns()), OUT)
     imported = as_graph(form, [scaled, sums], [OUT, OUT])
@@ -57,7 +57,7 @@ def test_sums_that_something_else_takes_keep_their_weights():
 
 
 def test_a_factor_that_is_not_one_for_each_column_stays():
-    form = Form()
+    form = ModelForm()
     rows = np.broadcast_to(RNG.uniform(0.5, 2, (6, 1)).astype(np.float32), OUT.dims)
     scaled = form.binary("multiply", product(form), rows, OUT)
     imported = as_graph(form, [scaled], [OUT])

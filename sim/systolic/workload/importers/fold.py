@@ -15,12 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.workload.importers.form import Form, ModelNode
+from systolic.workload.importers.form import ModelForm, ModelNode
 
 PRODUCTS = ("matmul", "conv2d")
 
 
-def folded(form: Form, results: Sequence[str]) -> None:
+def folded(form: ModelForm, results: Sequence[str]) -> None:
     """Put factors into the weights that they scale; results: tensors that stay as they are."""
     taken = Counter(name for node in form.nodes for name in node.inputs)
     for name in results:
@@ -29,7 +29,7 @@ def folded(form: Form, results: Sequence[str]) -> None:
         pass
 
 
-def _fold(form: Form, scale: ModelNode, taken: Counter[str]) -> bool:
+def _fold(form: ModelForm, scale: ModelNode, taken: Counter[str]) -> bool:
     """Fold one factor; return whether there was one."""
     found = _constant_operand(form, scale, ("multiply", "divide"))
     if found is None:
@@ -59,7 +59,7 @@ def _fold(form: Form, scale: ModelNode, taken: Counter[str]) -> bool:
 
 
 def _constant_operand(
-    form: Form, node: ModelNode, operators: Sequence[str]
+    form: ModelForm, node: ModelNode, operators: Sequence[str]
 ) -> tuple[str, Array] | None:
     """Return the operand of a binary that is not constant, and the constant one, a number a column.
 
@@ -85,7 +85,7 @@ def _constant_operand(
     return left, array.astype(np.float64).reshape(-1)
 
 
-def _scale_weights(form: Form, product: ModelNode, factor: Array) -> None:
+def _scale_weights(form: ModelForm, product: ModelNode, factor: Array) -> None:
     source, weights = product.inputs
     array = form.constants[weights]
     scaled = (array.astype(np.float64) * factor).astype(array.dtype)
@@ -93,7 +93,7 @@ def _scale_weights(form: Form, product: ModelNode, factor: Array) -> None:
     _put(form, replace(product, inputs=(source, name)))
 
 
-def _scale_term(form: Form, node: ModelNode, term: Array) -> None:
+def _scale_term(form: ModelForm, node: ModelNode, term: Array) -> None:
     place = next(n for n, name in enumerate(node.inputs) if name in form.constants)
     old = form.constants[node.inputs[place]]
     whole = term if term.size == old.size else np.broadcast_to(term, term.shape)
@@ -110,14 +110,14 @@ def _scale_term(form: Form, node: ModelNode, term: Array) -> None:
     _put(form, replace(node, inputs=inputs))
 
 
-def _put(form: Form, node: ModelNode) -> None:
+def _put(form: ModelForm, node: ModelNode) -> None:
     """Put a node in the place of the one that makes the same tensor."""
     at = next(n for n, each in enumerate(form.nodes) if each.output == node.output)
     form.nodes[at] = node
     form.replaced(node)
 
 
-def _leave_out(form: Form, node: ModelNode, source: str) -> None:
+def _leave_out(form: ModelForm, node: ModelNode, source: str) -> None:
     """Let what makes `source` make the node's result, and leave the node out."""
     made = form.maker(source)
     assert made is not None

@@ -28,7 +28,7 @@ MOST_PLACES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ModelView:
     """A tensor seen with the dimensions `dims`.
 
     axes: for each of them the dimension of the tensor that lies along it, in ascending order; None
@@ -44,13 +44,13 @@ class View:
         """Return whether the view is the tensor itself."""
         return None not in self.axes
 
-    def spread(self, dims: Sequence[int], along: Sequence[int]) -> View:
+    def spread(self, dims: Sequence[int], along: Sequence[int]) -> ModelView:
         """Return the view with more dimensions: its n-th lies along the new one `along[n]`."""
         places = {new: self.axes[old] for old, new in enumerate(along)}
-        return View(self.tensor, tuple(dims), tuple(places.get(d) for d in range(len(dims))))
+        return ModelView(self.tensor, tuple(dims), tuple(places.get(d) for d in range(len(dims))))
 
 
-Value: TypeAlias = "Array | View | tuple[Value, ...] | None"
+ModelValue: TypeAlias = "Array | ModelView | tuple[ModelValue, ...] | None"
 """A known array, a view of a tensor, a tuple of values; None is a token, which orders effects."""
 
 
@@ -67,7 +67,7 @@ class ModelNode:
 
 
 @dataclass(slots=True)
-class Form:
+class ModelForm:
     """Tensors, constants among them, and operations in an order in which they can be done."""
 
     shapes: dict[str, Shape] = field(default_factory=dict)
@@ -102,14 +102,14 @@ class Form:
 
     # values
 
-    def input(self, name: str, shape: Shape) -> View:
+    def input(self, name: str, shape: Shape) -> ModelView:
         """Add a tensor that the user gives."""
         tensor = self._free(name)
         self.shapes[tensor] = shape
         self.inputs.append(tensor)
         return _whole(tensor, shape)
 
-    def constant(self, array: Array) -> View:
+    def constant(self, array: Array) -> ModelView:
         """Return a known array as a tensor; dimensions along which it is one number have none."""
         axes = [axis for axis in range(array.ndim) if not _is_flat(array, axis)]
         small = array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
@@ -121,24 +121,24 @@ class Form:
             self.shapes[self._made[key]], self.constants[self._made[key]] = shape, small
         name = self._made[key]
         places = {axis: n for n, axis in enumerate(axes)}
-        return View(name, array.shape, tuple(places.get(d) for d in range(array.ndim)))
+        return ModelView(name, array.shape, tuple(places.get(d) for d in range(array.ndim)))
 
-    def view(self, value: Value) -> View:
+    def view(self, value: ModelValue) -> ModelView:
         """Return a value, which is no tuple, as a view."""
         if isinstance(value, np.ndarray):
             return self.constant(value)
-        assert isinstance(value, View), "a tuple is taken apart by its elements"
+        assert isinstance(value, ModelView), "a tuple is taken apart by its elements"
         return value
 
-    def shape(self, value: Value) -> Shape:
+    def shape(self, value: ModelValue) -> Shape:
         """Return the shape of a value that is no tuple: the type, and the dimensions seen."""
         if isinstance(value, np.ndarray):
             return Shape(element_type_of(value.dtype).name, value.shape)
-        assert isinstance(value, View)
+        assert isinstance(value, ModelView)
         own = self.shapes[value.tensor]
         return own if value.is_whole else Shape(own.element_type, value.dims)
 
-    def whole(self, value: Value) -> str:
+    def whole(self, value: ModelValue) -> str:
         """Return a tensor that has all elements of a value; a spread one is made so."""
         view = self.view(value)
         if view.is_whole:
@@ -170,7 +170,7 @@ class Form:
             self.constants[name] = array
         return self._made[key]
 
-    def _own(self, view: View) -> Shape:
+    def _own(self, view: ModelView) -> Shape:
         return self.shapes[view.tensor]
 
     # nodes
@@ -198,38 +198,42 @@ class Form:
     # operations whose operands may be spread
 
     def unary(
-        self, operand: Value, kind: str, element_type: str | None = None, **attributes: Any
-    ) -> View:
+        self, operand: ModelValue, kind: str, element_type: str | None = None, **attributes: Any
+    ) -> ModelView:
         """Add an operation of each element; a spread operand is calculated before it is spread."""
         view = self.view(operand)
         own = self._own(view)
         out = Shape(element_type or own.element_type, own.dims, own.layout)
-        return View(self.node(kind, (view.tensor,), out, **attributes), view.dims, view.axes)
+        return ModelView(self.node(kind, (view.tensor,), out, **attributes), view.dims, view.axes)
 
-    def binary(self, operator: str, lhs: Value, rhs: Value, out: Shape) -> View:
+    def binary(self, operator: str, lhs: ModelValue, rhs: ModelValue, out: Shape) -> ModelView:
         """Add an operation of two operands element by element, which may be spread."""
         return self._each("binary", (lhs, rhs), out, operator=operator)
 
-    def select(self, predicate: Value, on_true: Value, on_false: Value, out: Shape) -> View:
+    def select(
+        self, predicate: ModelValue, on_true: ModelValue, on_false: ModelValue, out: Shape
+    ) -> ModelView:
         """Add a select; its operands may be spread."""
         return self._each("select", (predicate, on_true, on_false), out)
 
-    def _each(self, kind: str, values: Sequence[Value], out: Shape, **attributes: Any) -> View:
+    def _each(
+        self, kind: str, values: Sequence[ModelValue], out: Shape, **attributes: Any
+    ) -> ModelView:
         views = [self._spread_scalar(self.view(value), out) for value in values]
         used = [d for d in range(out.rank) if any(view.axes[d] is not None for view in views)]
         if not used and out.rank:
             used = [out.rank - 1]  # all operands are single numbers
         dims = tuple(out.dims[d] for d in used)
         inner = out if len(used) == out.rank else Shape(out.element_type, dims)
-        seen = [View(view.tensor, dims, tuple(view.axes[d] for d in used)) for view in views]
+        seen = [ModelView(view.tensor, dims, tuple(view.axes[d] for d in used)) for view in views]
         name = self._spread_node(kind, seen, inner, attributes)
         return _whole(name, inner).spread(out.dims, used)
 
-    def _spread_scalar(self, view: View, out: Shape) -> View:
+    def _spread_scalar(self, view: ModelView, out: Shape) -> ModelView:
         return view if view.dims or not out.rank else view.spread(out.dims, ())
 
     def _spread_node(
-        self, kind: str, views: Sequence[View], out: Shape, attributes: Mapping[str, Any]
+        self, kind: str, views: Sequence[ModelView], out: Shape, attributes: Mapping[str, Any]
     ) -> str:
         """Add an operation on views whose spread dimensions are told, or of size 1."""
         views = [self._squeezed(view) for view in views]
@@ -243,7 +247,7 @@ class Form:
         names = [self._with_ones(view) for view in views]
         return self.node(kind, names, out, **attributes)
 
-    def _squeezed(self, view: View) -> View:
+    def _squeezed(self, view: ModelView) -> ModelView:
         """Return a spread view of a tensor without dimensions of 1."""
         own = self._own(view)
         if view.is_whole or 1 not in own.dims:
@@ -252,9 +256,9 @@ class Form:
         tensor = self.reshaped(view.tensor, tuple(own.dims[axis] for axis in kept))
         places = {axis: n for n, axis in enumerate(kept)}
         axes = tuple(None if a is None or a not in places else places[a] for a in view.axes)
-        return View(tensor, view.dims, axes)
+        return ModelView(tensor, view.dims, axes)
 
-    def _with_ones(self, view: View) -> str:
+    def _with_ones(self, view: ModelView) -> str:
         """Return the tensor of a view with a dimension of 1 wherever it is spread."""
         own = self._own(view)
         if view.is_whole or not own.rank:
@@ -264,7 +268,7 @@ class Form:
 
     # changes of shape
 
-    def reshape(self, value: Value, out: Shape) -> View:
+    def reshape(self, value: ModelValue, out: Shape) -> ModelView:
         """See the same elements, in logical order, in other dimensions."""
         view = self.view(value)
         seen = [(size, axis) for size, axis in zip(view.dims, view.axes, strict=True) if size > 1]
@@ -274,7 +278,7 @@ class Form:
         tensor = self.reshaped(view.tensor, tuple(own.dims[axis] for axis in kept))
         order, places = {axis: n for n, axis in enumerate(kept)}, iter(seen)
         axes = [next(places)[1] if size > 1 else None for size in out.dims]
-        return View(tensor, out.dims, tuple(None if a is None else order[a] for a in axes))
+        return ModelView(tensor, out.dims, tuple(None if a is None else order[a] for a in axes))
 
     def reshaped(self, tensor: str, dims: tuple[int, ...], out: Shape | None = None) -> str:
         """Return a tensor in other dimensions; reshapes of reshapes are one."""
@@ -290,7 +294,9 @@ class Form:
         wanted = out if out is not None and out.dims == dims else Shape(own.element_type, dims)
         return self.node("reshape", (tensor,), wanted)
 
-    def transpose(self, value: Value, order: Sequence[int], out: Shape | None = None) -> View:
+    def transpose(
+        self, value: ModelValue, order: Sequence[int], out: Shape | None = None
+    ) -> ModelView:
         """Put the dimensions into another order; if it can be, by the layout alone.
 
         out: how the result is to lie (None: as the bytes lie already, so that nothing is moved).
@@ -300,11 +306,11 @@ class Form:
         axes = tuple(view.axes[axis] for axis in order)
         kept = [axis for axis in axes if axis is not None]
         if kept == sorted(kept):
-            return View(view.tensor, dims, axes)
+            return ModelView(view.tensor, dims, axes)
         ranks = {axis: n for n, axis in enumerate(sorted(kept))}
         turned = self._turned(view.tensor, kept, out if view.is_whole else None)
         places = iter(range(len(ranks)))
-        return View(turned, dims, tuple(None if a is None else next(places) for a in axes))
+        return ModelView(turned, dims, tuple(None if a is None else next(places) for a in axes))
 
     def _turned(self, tensor: str, order: Sequence[int], out: Shape | None) -> str:
         made = self._maker.get(tensor)
@@ -321,7 +327,7 @@ class Form:
             "transpose", (tensor,), out or _as_it_lies(own, order), permutation=tuple(order)
         )
 
-    def box(self, value: Value, found: Sequence[slice]) -> View:
+    def box(self, value: ModelValue, found: Sequence[slice]) -> ModelView:
         """Take a box of a tensor, or every n-th element of it along a dimension."""
         shape = self.shape(value)
         if [(s.start, s.stop, s.step) for s in found] == [(0, n, 1) for n in shape.dims]:
@@ -339,8 +345,8 @@ class Form:
         return _whole(name, out)
 
     def padded(
-        self, value: Value, sides: Sequence[tuple[int, int, int]], fill: float = 0.0
-    ) -> View:
+        self, value: ModelValue, sides: Sequence[tuple[int, int, int]], fill: float = 0.0
+    ) -> ModelView:
         """Put elements of one number around a tensor and between its elements.
 
         sides: for each dimension how many there are before, behind and between. Less than 0 before
@@ -366,7 +372,7 @@ class Form:
         name = self.node("pad", (self.whole(found),), out, low=low, high=high, value=fill or None)
         return _whole(name, out)
 
-    def _with_gaps(self, value: View, axis: int, between: int, fill: float) -> View:
+    def _with_gaps(self, value: ModelView, axis: int, between: int, fill: float) -> ModelView:
         """Put elements between those along an axis: one is put behind them, and taken for each."""
         size = value.dims[axis]
         one = [(0, int(d == axis), 0) for d in range(len(value.dims))]
@@ -378,7 +384,7 @@ class Form:
         ]
         return self.take(self.padded(value, one, fill), axis, places)
 
-    def take(self, value: Value, axis: int, places: Sequence[int]) -> View:
+    def take(self, value: ModelValue, axis: int, places: Sequence[int]) -> ModelView:
         """Take places along an axis; along one over which a value is spread, all are the same."""
         view = self.view(value)
         dims = (*view.dims[:axis], len(places), *view.dims[axis + 1 :])
@@ -386,22 +392,24 @@ class Form:
             raise WorkloadError(f"{len(places):,} places at once, more than {MOST_PLACES:,}")
         along = view.axes[axis]
         if along is None:
-            return View(view.tensor, dims, view.axes)
+            return ModelView(view.tensor, dims, view.axes)
         own = self._own(view)
         if list(places) == list(range(own.dims[along])):
             return view
         out = Shape(own.element_type, (*own.dims[:along], len(places), *own.dims[along + 1 :]))
         name = self.node("take", (view.tensor,), out, axis=along, indices=tuple(places))
-        return View(name, dims, view.axes)
+        return ModelView(name, dims, view.axes)
 
     # reductions
 
-    def reduce(self, reduction: str, value: Value, axes: Sequence[int], out: Shape) -> View:
+    def reduce(
+        self, reduction: str, value: ModelValue, axes: Sequence[int], out: Shape
+    ) -> ModelView:
         """Reduce over axes; along an axis over which a value is spread, the largest is itself."""
         view = self.view(value)
         if reduction in ("max", "min") and any(view.axes[a] is not None for a in axes):
             kept = [a for a in range(len(view.dims)) if a not in axes or view.axes[a] is not None]
-            view = View(
+            view = ModelView(
                 view.tensor,
                 tuple(view.dims[a] for a in kept),
                 tuple(view.axes[a] for a in kept),
@@ -412,8 +420,8 @@ class Form:
         return _whole(name, out)
 
 
-def _whole(tensor: str, shape: Shape) -> View:
-    return View(tensor, shape.dims, tuple(range(shape.rank)))
+def _whole(tensor: str, shape: Shape) -> ModelView:
+    return ModelView(tensor, shape.dims, tuple(range(shape.rank)))
 
 
 def _is_flat(array: Array, axis: int) -> bool:
@@ -421,13 +429,13 @@ def _is_flat(array: Array, axis: int) -> bool:
     return array.shape[axis] > 1 and array.strides[axis] == 0
 
 
-def _spread(array: Array, view: View) -> Array:
+def _spread(array: Array, view: ModelView) -> Array:
     """Return the elements of a constant as a view shows them."""
     sizes = tuple(1 if axis is None else array.shape[axis] for axis in view.axes)
     return np.broadcast_to(array.reshape(sizes), view.dims)
 
 
-def _matched(view: View | None) -> dict[str, tuple[int, ...]]:
+def _matched(view: ModelView | None) -> dict[str, tuple[int, ...]]:
     """Return the attribute that says along which dimensions an operand of a lower rank lies."""
     if view is None or view.is_whole:
         return {}

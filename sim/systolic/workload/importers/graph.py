@@ -9,7 +9,7 @@ from systolic.arrays import Array
 from systolic.layout import Shape
 from systolic.workload.graph import Graph, make_graph, named_operation
 from systolic.workload.importers.fold import folded
-from systolic.workload.importers.form import Form, ModelNode, Value
+from systolic.workload.importers.form import ModelForm, ModelNode, ModelValue
 from systolic.workload.importers.masks import finite_masks
 from systolic.workload.importers.recognise import recognised
 from systolic.workload.tensor import Home, Tensor
@@ -32,7 +32,7 @@ class Imported:
 
 
 def as_graph(
-    form: Form, results: Sequence[Value], shapes: Sequence[Shape], home: Home = "dram"
+    form: ModelForm, results: Sequence[ModelValue], shapes: Sequence[Shape], home: Home = "dram"
 ) -> Imported:
     """Return a form as a graph whose results lie as `shapes` say.
 
@@ -61,7 +61,7 @@ def as_graph(
     return Imported(graph, given, constants, tuple(outputs), tuple(form.shapes[n] for n in given))
 
 
-def _results(form: Form, results: Sequence[Value], shapes: Sequence[Shape]) -> list[str]:
+def _results(form: ModelForm, results: Sequence[ModelValue], shapes: Sequence[Shape]) -> list[str]:
     """Return the tensors of the results, which nothing else takes: output_0, output_1, ..."""
     taken = {name for node in form.nodes for name in node.inputs}
     found = list[str]()
@@ -74,7 +74,7 @@ def _results(form: Form, results: Sequence[Value], shapes: Sequence[Shape]) -> l
     return found
 
 
-def _needed(form: Form, outputs: Sequence[str]) -> list[ModelNode]:
+def _needed(form: ModelForm, outputs: Sequence[str]) -> list[ModelNode]:
     """Return the nodes on which results depend, in their order."""
     needed, found = set(outputs), list[ModelNode]()
     for node in reversed(form.nodes):

@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from systolic.arrays import Array, Mask
-from systolic.workload.importers.form import Form, ModelNode
+from systolic.workload.importers.form import ModelForm, ModelNode
 from systolic.workload.operations.causal_mask import CausalMaskAttributes
 
 HIDDEN = CausalMaskAttributes().value
 
 
-def finite_masks(form: Form, results: Sequence[str]) -> None:
+def finite_masks(form: ModelForm, results: Sequence[str]) -> None:
     """Replace the infinities by which selects hide scores from softmaxes; results: outputs."""
     for softmax in [node for node in form.nodes if node.kind == "softmax"]:
         select = form.maker(softmax.inputs[0])
@@ -33,7 +33,7 @@ def finite_masks(form: Form, results: Sequence[str]) -> None:
             form.replaced(made)
 
 
-def _finite(form: Form, select: ModelNode, softmax: ModelNode) -> ModelNode | None:
+def _finite(form: ModelForm, select: ModelNode, softmax: ModelNode) -> ModelNode | None:
     """Return the select with a finite number, or a causal mask; None if it hides otherwise."""
     predicate, scores, other = select.inputs
     hidden = form.constants.get(other)

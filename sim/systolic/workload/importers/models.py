@@ -23,7 +23,7 @@ LIMIT_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class ModelFormat:
     """A kind of model file: how it begins (b"": any), and the function that reads its contents."""
 
     begins: bytes
@@ -54,10 +54,10 @@ def read_hlo(text: str) -> Imported:
     return as_graph(lowered.form, lowered.results, lowered.result_shapes)
 
 
-FORMATS: Mapping[str, Format] = {
-    ".hlo": Format(b"HloModule", _hlo),
-    ".txt": Format(b"HloModule", _hlo),
-    ".mlir": Format(b"", _stablehlo),
+FORMATS: Mapping[str, ModelFormat] = {
+    ".hlo": ModelFormat(b"HloModule", _hlo),
+    ".txt": ModelFormat(b"HloModule", _hlo),
+    ".mlir": ModelFormat(b"", _stablehlo),
 }
 """By the ending of the file's name; a file of several kinds is told by its first bytes."""
 

@@ -11,12 +11,14 @@ import numpy as np
 
 from systolic.arrays import Array, Integers
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 
 MOST_PLACES = 1 << 24
 
 
-def extreme(form: Form, value: Value, axis: int, *, largest: bool) -> tuple[View, View]:
+def extreme(
+    form: ModelForm, value: ModelValue, axis: int, *, largest: bool
+) -> tuple[ModelView, ModelView]:
     """Return the extreme of each line along an axis, and its first place there, in s32."""
     shape = form.shape(value)
     size = shape.dims[axis]
@@ -33,7 +35,9 @@ def extreme(form: Form, value: Value, axis: int, *, largest: bool) -> tuple[View
     return found, form.unary(place, "cast", "s32")
 
 
-def top(form: Form, value: Value, count: int, *, largest: bool) -> tuple[View, View]:
+def top(
+    form: ModelForm, value: ModelValue, count: int, *, largest: bool
+) -> tuple[ModelView, ModelView]:
     """Return the `count` largest of each line along the last axis, in order, and their places."""
     shape = form.shape(value)
     axis, size = shape.rank - 1, shape.dims[-1]
@@ -63,6 +67,6 @@ def _along(line: Integers, shape: Shape, axis: int) -> Array:
     return np.broadcast_to(line.astype(np.float32).reshape(sizes), shape.dims)
 
 
-def _joined(form: Form, names: list[str], out: Shape) -> View:
+def _joined(form: ModelForm, names: list[str], out: Shape) -> ModelView:
     name = names[0] if len(names) == 1 else form.node("concat", names, out, axis=out.rank - 1)
-    return View(name, out.dims, tuple(range(out.rank)))
+    return ModelView(name, out.dims, tuple(range(out.rank)))

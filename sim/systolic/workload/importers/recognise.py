@@ -17,7 +17,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, ModelNode
+from systolic.workload.importers.form import ModelForm, ModelNode
 from systolic.workload.operation import make_attributes
 from systolic.workload.operations.activation import FUNCTIONS
 from systolic.workload.operations.table import OPERATIONS
@@ -44,7 +44,7 @@ class Cone:
         return self.nodes[-1]
 
 
-def recognised(form: Form, results: Sequence[str]) -> None:
+def recognised(form: ModelForm, results: Sequence[str]) -> None:
     """Replace pieces by the operations that they are; results: tensors that stay."""
     while (found := _first(form, set(results))) is not None:
         cone, node = found
@@ -55,7 +55,7 @@ def recognised(form: Form, results: Sequence[str]) -> None:
         form.replaced(node)
 
 
-def _first(form: Form, results: set[str]) -> tuple[Cone, ModelNode] | None:
+def _first(form: ModelForm, results: set[str]) -> tuple[Cone, ModelNode] | None:
     takers = _takers(form)
     for root in reversed(form.nodes):
         if root.kind not in ("binary", "activation", "select"):
@@ -66,7 +66,7 @@ def _first(form: Form, results: set[str]) -> tuple[Cone, ModelNode] | None:
     return None
 
 
-def _takers(form: Form) -> Mapping[str, set[str]]:
+def _takers(form: ModelForm) -> Mapping[str, set[str]]:
     found: dict[str, set[str]] = {}
     for node in form.nodes:
         for name in node.inputs:
@@ -75,7 +75,7 @@ def _takers(form: Form) -> Mapping[str, set[str]]:
 
 
 def _cones(
-    form: Form, root: ModelNode, takers: Mapping[str, set[str]], results: set[str]
+    form: ModelForm, root: ModelNode, takers: Mapping[str, set[str]], results: set[str]
 ) -> Iterator[Cone]:
     """Yield the cones that end in `root` and begin at one tensor of its shape, largest first."""
     nodes = _ancestors(form, root)
@@ -89,7 +89,7 @@ def _cones(
                 yield cone
 
 
-def _ancestors(form: Form, root: ModelNode) -> list[ModelNode]:
+def _ancestors(form: ModelForm, root: ModelNode) -> list[ModelNode]:
     """Return the pieces that lead to `root`, the farthest first; a few at most."""
     found: dict[str, ModelNode] = {}
     waiting = [root]
@@ -102,7 +102,7 @@ def _ancestors(form: Form, root: ModelNode) -> list[ModelNode]:
     return list(reversed(found.values()))
 
 
-def _between(form: Form, root: ModelNode, source: str) -> Cone | None:
+def _between(form: ModelForm, root: ModelNode, source: str) -> Cone | None:
     """Return the operations from a tensor to `root`; None if they take another one of its size."""
     inside: dict[str, ModelNode] = {}
     outside: dict[str, None] = {source: None}
@@ -139,7 +139,7 @@ def _is_closed(cone: Cone, takers: Mapping[str, set[str]], results: set[str]) ->
 # what a cone may be
 
 
-def _match(form: Form, cone: Cone) -> ModelNode | None:
+def _match(form: ModelForm, cone: Cone) -> ModelNode | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
     if source.dtype.kind in "iub" or any(form.shapes[n.output].type.is_narrow for n in cone.nodes):
@@ -154,7 +154,7 @@ def _match(form: Form, cone: Cone) -> ModelNode | None:
 _SAMPLES = np.unique(np.concatenate([np.linspace(-12, 12, 389), [-80.0, -1e-3, 0.0, 1e-3, 80.0]]))
 
 
-def _function(form: Form, cone: Cone) -> ModelNode | None:
+def _function(form: ModelForm, cone: Cone) -> ModelNode | None:
     """Return the activation that a cone of one tensor is, tried on one row of numbers."""
     found = _evaluated(form, cone, {cone.sources[0]: _SAMPLES}, row=True)
     if found is None:
@@ -167,7 +167,7 @@ def _function(form: Form, cone: Cone) -> ModelNode | None:
     return None
 
 
-def _norm(form: Form, cone: Cone) -> ModelNode | None:
+def _norm(form: ModelForm, cone: Cone) -> ModelNode | None:
     """Return the softmax or the norm that a cone is."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources}
@@ -182,7 +182,7 @@ def _norm(form: Form, cone: Cone) -> ModelNode | None:
     return None
 
 
-def _norms(form: Form, cone: Cone) -> Iterator[tuple[str, dict[str, Any], tuple[str, ...]]]:
+def _norms(form: ModelForm, cone: Cone) -> Iterator[tuple[str, dict[str, Any], tuple[str, ...]]]:
     """Yield the operations that a cone with reductions may be, with their operands."""
     source, *others = cone.sources
     axes = {node.attributes["axes"] for node in cone.nodes if node.kind == "reduce"}
@@ -196,7 +196,7 @@ def _norms(form: Form, cone: Cone) -> Iterator[tuple[str, dict[str, Any], tuple[
             yield "layer_norm", {"epsilon": epsilon}, (source, *reversed(others))
 
 
-def _small_numbers(form: Form, cone: Cone) -> list[float]:
+def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
     """Return the small constants of a cone, one of which may be an epsilon."""
     found = [node.attributes.get("bias", 0.0) for node in cone.nodes]
     found += [
@@ -209,7 +209,7 @@ def _small_numbers(form: Form, cone: Cone) -> list[float]:
 
 
 def _instead(
-    form: Form,
+    form: ModelForm,
     cone: Cone,
     kind: str,
     attributes: Mapping[str, Any],
@@ -220,7 +220,7 @@ def _instead(
 
 
 def _evaluated(
-    form: Form, cone: Cone, arrays: Mapping[str, Array], *, row: bool = False
+    form: ModelForm, cone: Cone, arrays: Mapping[str, Array], *, row: bool = False
 ) -> Array | None:
     """Return the float64 result of a cone; row: of operations on one row of numbers."""
     values = dict(arrays)
@@ -238,7 +238,7 @@ def _evaluated(
     return values[cone.root.output]
 
 
-def _constant(form: Form, name: str, *, row: bool) -> Array | None:
+def _constant(form: ModelForm, name: str, *, row: bool) -> Array | None:
     array = form.constants.get(name)
     if array is None:
         return None
@@ -257,7 +257,7 @@ def _row_result(node: ModelNode, operands: Sequence[Array]) -> Array | None:
     return _calculated(plain, [np.array(each) for each in wide], Shape("f64", wide[0].shape))
 
 
-def _result(form: Form, node: ModelNode, operands: Sequence[Array]) -> Array | None:
+def _result(form: ModelForm, node: ModelNode, operands: Sequence[Array]) -> Array | None:
     shape = form.shapes[node.output]
     return _calculated(node, operands, Shape("f64", shape.dims))
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 
 
-def clamped(form: Form, places: Value, most: int) -> View:
+def clamped(form: ModelForm, places: ModelValue, most: int) -> ModelView:
     """Return places moved inside 0 to `most`, as XLA does, in s32."""
     shape = form.shape(places)
     inside = form.view(places)
@@ -27,7 +27,7 @@ def clamped(form: Form, places: Value, most: int) -> View:
     return inside
 
 
-def at_places(form: Form, value: Value, places: View, batch: int) -> View:
+def at_places(form: ModelForm, value: ModelValue, places: ModelView, batch: int) -> ModelView:
     """Return the elements of [batch..., n, rest...] at places [batch..., m].
 
     batch: how many dimensions both have in common, in front. Places are within 0 and n - 1.
@@ -52,7 +52,7 @@ def at_places(form: Form, value: Value, places: View, batch: int) -> View:
     return form.reduce(reduction, kept, [batch + 1], out)
 
 
-def _kept(form: Form, chosen: View, elements: View, out: Shape) -> View:
+def _kept(form: ModelForm, chosen: ModelView, elements: ModelView, out: Shape) -> ModelView:
     """Return the chosen elements, and 0 where the others are."""
     if out.element_type == "pred":
         return form.binary("and", chosen, elements, out)

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from typing import NoReturn
 
 from systolic.errors import shortened
-from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.hlo.module import HloInstruction
 
 _INTEGER = re.compile(r"-?\d+")
 _WINDOW_KEY = re.compile(r"(\w+)=([\w\-]+)")
@@ -23,14 +23,16 @@ def fault(message: str) -> NoReturn:
     raise AttributeFaultError(message)
 
 
-def text_of(made: Instruction, key: str) -> str:
+def text_of(made: HloInstruction, key: str) -> str:
     """Return the text of an attribute that must be there."""
     if key not in made.attributes:
         fault(f"{made.opcode} needs {key}=")
     return made.attributes[key]
 
 
-def numbers(made: Instruction, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+def numbers(
+    made: HloInstruction, key: str, default: tuple[int, ...] | None = None
+) -> tuple[int, ...]:
     """Return the numbers of ``{0,1}``."""
     if key not in made.attributes and default is not None:
         return default
@@ -42,7 +44,7 @@ def numbers(made: Instruction, key: str, default: tuple[int, ...] | None = None)
     return tuple(int(part) for part in parts)
 
 
-def number(made: Instruction, key: str, default: int | None = None) -> int:
+def number(made: HloInstruction, key: str, default: int | None = None) -> int:
     """Return the number of an attribute."""
     if key not in made.attributes and default is not None:
         return default
@@ -52,14 +54,14 @@ def number(made: Instruction, key: str, default: int | None = None) -> int:
     return int(text)
 
 
-def names(made: Instruction, key: str) -> tuple[str, ...]:
+def names(made: HloInstruction, key: str) -> tuple[str, ...]:
     """Return the computations of ``%name`` or ``{%one, %other}``."""
     text = text_of(made, key).strip("{}")
     return tuple(part.strip().removeprefix("%") for part in text.split(","))
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class HloWindow:
     """A window over dimensions: for each its size, stride, padding, and dilations."""
 
     size: tuple[int, ...]
@@ -70,9 +72,9 @@ class Window:
     dilation: tuple[int, ...]
     reversed: tuple[bool, ...]
 
-    def along(self, *axes: int) -> Window:
+    def along(self, *axes: int) -> HloWindow:
         """Return the window over some of its dimensions."""
-        return Window(*(tuple(each[axis] for axis in axes) for each in astuple(self)))
+        return HloWindow(*(tuple(each[axis] for axis in axes) for each in astuple(self)))
 
     def made(self, dims: tuple[int, ...]) -> tuple[int, ...]:
         """Return how many windows there are along each dimension."""
@@ -85,7 +87,7 @@ class Window:
         return tuple(found)
 
 
-def window(made: Instruction, rank: int) -> Window:
+def window(made: HloInstruction, rank: int) -> HloWindow:
     """Return the window of ``{size=3x3 stride=2x2 pad=1_1x0_0 ...}`` over that many dimensions."""
     text = made.attributes.get("window", "{}")
     given = dict(_WINDOW_KEY.findall(text))
@@ -94,7 +96,7 @@ def window(made: Instruction, rank: int) -> Window:
     pads = [_pad(part) for part in given.get("pad", "x".join(["0_0"] * rank)).split("x")]
     if len(pads) != rank:
         fault(f"window: pad= needs {rank} pairs such as 1_1, found {shortened(text)}")
-    found = Window(
+    found = HloWindow(
         size,
         _each(given.get("stride", ones), rank),
         tuple(low for low, _ in pads),
@@ -124,7 +126,7 @@ def _pad(text: str) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def slices(made: Instruction) -> tuple[slice, ...]:
+def slices(made: HloInstruction) -> tuple[slice, ...]:
     """Return the slices of ``slice={[0:4], [1:9:2]}``."""
     text = text_of(made, "slice")
     found = _SLICE.findall(text)
@@ -133,7 +135,7 @@ def slices(made: Instruction) -> tuple[slice, ...]:
     return tuple(slice(int(a), int(b), int(c or 1)) for a, b, c in found)
 
 
-def paddings(made: Instruction) -> tuple[tuple[int, int, int], ...]:
+def paddings(made: HloInstruction) -> tuple[tuple[int, int, int], ...]:
     """Return (low, high, interior) for each dimension of ``padding=0_0x1_1_2``."""
     found = []
     for part in text_of(made, "padding").split("x"):
@@ -160,7 +162,7 @@ class ConvolutionLabels:
     out_pixels: tuple[int, ...]
 
 
-def convolution_labels(made: Instruction) -> ConvolutionLabels:
+def convolution_labels(made: HloInstruction) -> ConvolutionLabels:
     """Return the labels of ``dim_labels=b01f_01io->b01f``."""
     text = text_of(made, "dim_labels")
     found = re.fullmatch(r"([bf\d]+)_([io\d]+)->([bf\d]+)", text)

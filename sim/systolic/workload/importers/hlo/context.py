@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Value
+from systolic.workload.importers.form import ModelForm, ModelValue
 from systolic.workload.importers.hlo.inference import called
-from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction
+from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
 
 
 class CannotLowerError(Exception):
@@ -19,32 +19,32 @@ class CannotLowerError(Exception):
 
 
 @dataclass(slots=True)
-class Context:
+class HloContext:
     """The form, the computations of the module, and the shapes that the text gives the operands."""
 
     computations: Mapping[str, Computation]
-    form: Form = field(default_factory=Form)
+    form: ModelForm = field(default_factory=ModelForm)
     operand_shapes: list[HloShape] = field(default_factory=list)
-    run: Callable[[Computation, list[Value]], Value] | None = None
+    run: Callable[[Computation, list[ModelValue]], ModelValue] | None = None
 
     def begin(self, shapes: list[HloShape]) -> None:
         """Begin an instruction whose operands have these shapes in the text."""
         self.operand_shapes = shapes
 
-    def named(self, made: Instruction, key: str) -> Computation:
+    def named(self, made: HloInstruction, key: str) -> Computation:
         """Return the computation that an attribute names."""
         return called(made, key, self.computations)
 
-    def tried(self, region: Computation, values: list[Value]) -> Value:
+    def tried(self, region: Computation, values: list[ModelValue]) -> ModelValue:
         """Return what a computation makes of known values."""
         assert self.run is not None, "the interpreter gives it"
         return self.run(region, values)
 
 
-Row: TypeAlias = Callable[[Context, Instruction, list[Value]], Value]
+HloRow: TypeAlias = Callable[[HloContext, HloInstruction, list[ModelValue]], ModelValue]
 
 
-def one_number(value: Value) -> float | None:
+def one_number(value: ModelValue) -> float | None:
     """Return the number that a known value is everywhere; None if there is none."""
     if not isinstance(value, np.ndarray) or not value.size:
         return None

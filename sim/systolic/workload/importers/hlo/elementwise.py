@@ -8,28 +8,28 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Value
+from systolic.workload.importers.form import ModelForm, ModelValue
 from systolic.workload.importers.hlo.attributes import (
     text_of,
 )
 from systolic.workload.importers.hlo.context import (
     CannotLowerError,
-    Context,
-    Row,
+    HloContext,
+    HloRow,
     is_integer,
     one_number,
 )
-from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.hlo.module import HloInstruction
 
 
-def _function(name: str) -> Row:
-    def row(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _function(name: str) -> HloRow:
+    def row(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         return at.form.unary(operands[0], "activation", function=name)
 
     return row
 
 
-def _negate(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _negate(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     if is_integer(made.array):
         zero = np.zeros((), made.array.dtype)
         return at.form.binary(
@@ -50,10 +50,10 @@ OF_TRUTHS = {
 """Operators of two preds, and what they are of 0 and 1."""
 
 
-def pair(operator: str) -> Row:
+def pair(operator: str) -> HloRow:
     """Return the row of an operator of two operands."""
 
-    def row(at: Context, made: Instruction, operands: list[Value]) -> Value:
+    def row(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         kind = made.array.element_type
         if made.array.type.is_narrow and (kind != "pred" or operator not in OF_TRUTHS):
             raise CannotLowerError(f"{operator} of {kind}")
@@ -65,7 +65,7 @@ def pair(operator: str) -> Row:
     return row
 
 
-def _simpler(form: Form, operator: str, operands: list[Value], out: Shape) -> Value:
+def _simpler(form: ModelForm, operator: str, operands: list[ModelValue], out: Shape) -> ModelValue:
     """Return an operation with one number as an instruction of one operand; None if it is none."""
     lhs, rhs = operands
     if is_integer(out):
@@ -79,7 +79,7 @@ def _simpler(form: Form, operator: str, operands: list[Value], out: Shape) -> Va
     return None
 
 
-def _with_number(form: Form, operator: str, value: Value, single: float) -> Value:
+def _with_number(form: ModelForm, operator: str, value: ModelValue, single: float) -> ModelValue:
     unary = {
         ("max", -math.inf): "identity",
         ("min", math.inf): "identity",
@@ -105,14 +105,14 @@ def _with_number(form: Form, operator: str, value: Value, single: float) -> Valu
     return None
 
 
-def _not(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _not(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """Return the other truth, or all bits of an integer turned over."""
     ones = True if made.array.element_type == "pred" else -1
     other = np.broadcast_to(np.array(ones).astype(made.array.dtype), made.array.dims)
     return at.form.binary("xor", operands[0], other, made.array)
 
 
-def _is_finite(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _is_finite(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """Return where x - x is 0, and not NaN."""
     shape = at.form.shape(operands[0])
     rest = at.form.binary("subtract", operands[0], operands[0], shape)
@@ -121,7 +121,7 @@ def _is_finite(at: Context, made: Instruction, operands: list[Value]) -> Value:
     )
 
 
-def _compare(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _compare(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     operator = {
         "EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal", "GT": "greater",
         "GE": "greater_equal",
@@ -133,7 +133,7 @@ def _compare(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return at.form.binary(operator, operands[0], operands[1], made.array)
 
 
-def _select(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _select(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     predicate, on_true, on_false = operands
     if isinstance(predicate, np.ndarray) and predicate.size:
         if (single := one_number(predicate.astype(np.uint8))) is not None:
@@ -143,7 +143,9 @@ def _select(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return at.form.select(predicate, on_true, on_false, made.array)
 
 
-def _causal(form: Form, predicate: Array, on_true: Value, on_false: Value) -> Value:
+def _causal(
+    form: ModelForm, predicate: Array, on_true: ModelValue, on_false: ModelValue
+) -> ModelValue:
     """Return a causal mask, if the predicate is a triangle and the others one finite number."""
     hidden = one_number(on_false)
     if hidden is None or predicate.ndim < 2 or any(predicate.strides[:-2]):
@@ -158,7 +160,7 @@ def _causal(form: Form, predicate: Array, on_true: Value, on_false: Value) -> Va
     return form.unary(on_true, "causal_mask", offset=offset, value=hidden)
 
 
-def _clamp(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _clamp(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     low, middle, high = operands
     if not is_integer(made.array) and (one_number(low), one_number(high)) == (0.0, 6.0):
         return at.form.unary(middle, "activation", function="relu6")
@@ -166,17 +168,17 @@ def _clamp(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return at.form.binary("min", least, high, made.array)
 
 
-def _convert(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _convert(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     if at.form.shape(operands[0]).element_type == made.array.element_type:
         return operands[0]
     return at.form.unary(operands[0], "cast", made.array.element_type)
 
 
-def _copy(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _copy(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     return operands[0]
 
 
-ELEMENTWISE: dict[str, Row] = {
+ELEMENTWISE: dict[str, HloRow] = {
     "exponential": _function("exponential"),
     "log": _function("log"),
     "logistic": _function("sigmoid"),

@@ -21,11 +21,11 @@ from systolic.workload.importers.hlo.attributes import (
     text_of,
     window,
 )
-from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction
+from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
 
-Kind: TypeAlias = tuple[str, tuple[int, ...]]
+HloKind: TypeAlias = tuple[str, tuple[int, ...]]
 """Element type and dimensions: a shape without its layout."""
-Inferred: TypeAlias = "Kind | tuple[Inferred, ...] | None"
+Inferred: TypeAlias = "HloKind | tuple[Inferred, ...] | None"
 Computations: TypeAlias = Mapping[str, Computation]
 
 SAME_FLOATS = (
@@ -42,13 +42,13 @@ PAIRS = (
 LOGIC = ("and", "or", "xor", "not")
 
 
-def kind_of(shape: Shape) -> Kind:
+def kind_of(shape: Shape) -> HloKind:
     """Return element type and dimensions."""
     return shape.element_type, shape.dims
 
 
 def check_shape(
-    made: Instruction, operands: Sequence[Instruction], computations: Computations
+    made: HloInstruction, operands: Sequence[HloInstruction], computations: Computations
 ) -> None:
     """Raise AttributeFaultError if an instruction's shape is not what its operands give.
 
@@ -80,14 +80,14 @@ def kind_text(kind: Inferred) -> str:
     return f"({', '.join(kind_text(each) for each in kind)})"
 
 
-Rule: TypeAlias = Callable[[Instruction, Sequence[HloShape], Computations], Inferred]
-ArrayRule: TypeAlias = Callable[[Instruction, Sequence[Shape]], Inferred]
+Rule: TypeAlias = Callable[[HloInstruction, Sequence[HloShape], Computations], Inferred]
+ArrayRule: TypeAlias = Callable[[HloInstruction, Sequence[Shape]], Inferred]
 
 
 def _arrays(rule: ArrayRule, count: int | None) -> Rule:
     """Return a rule for operands that must be arrays, `count` of them (None: any number)."""
 
-    def checked(made: Instruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
+    def checked(made: HloInstruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
         if count is not None and len(shapes) != count:
             fault(f"{made.opcode} takes {count} operand{'s' * (count != 1)}, found {len(shapes)}")
         found = [shape for shape in shapes if isinstance(shape, Shape)]
@@ -101,24 +101,24 @@ def _arrays(rule: ArrayRule, count: int | None) -> Rule:
 # element by element
 
 
-def _same(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _same(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     return kind_of(shapes[0])
 
 
-def _floats(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _floats(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     if shapes[0].dtype.kind in "iub":
         fault(f"{made.opcode} takes floats, found {shapes[0]}")
     return kind_of(shapes[0])
 
 
-def _pair(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _pair(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     lhs, rhs = shapes
     if kind_of(lhs) != kind_of(rhs):
         fault(f"{made.opcode} takes two operands of one type and size, found {lhs} and {rhs}")
     return kind_of(lhs)
 
 
-def _compare(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _compare(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     direction = text_of(made, "direction")
     if direction not in ("EQ", "NE", "LT", "LE", "GT", "GE"):
         fault(f"direction= needs EQ, NE, LT, LE, GT or GE, found {direction}")
@@ -126,7 +126,7 @@ def _compare(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return "pred", shapes[0].dims
 
 
-def _select(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _select(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     predicate, on_true, on_false = shapes
     if kind_of(on_true) != kind_of(on_false):
         fault(f"select takes two operands of one type and size, found {on_true} and {on_false}")
@@ -135,7 +135,7 @@ def _select(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return kind_of(on_true)
 
 
-def _clamp(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _clamp(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     low, middle, high = shapes
     for end in (low, high):
         if end.element_type != middle.element_type or end.dims not in ((), middle.dims):
@@ -143,11 +143,11 @@ def _clamp(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return kind_of(middle)
 
 
-def _convert(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _convert(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     return made.array.element_type, shapes[0].dims
 
 
-def _bitcast_convert(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _bitcast_convert(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     (source,), out = shapes, made.array
     if source.type.bits != out.type.bits:
         fault(f"bitcast-convert between types of {source.type.bits} and {out.type.bits} bits")
@@ -157,14 +157,14 @@ def _bitcast_convert(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
 # places
 
 
-def _iota(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _iota(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     axis = number(made, "iota_dimension")
     if not 0 <= axis < made.array.rank:
         fault(f"iota_dimension= needs a dimension of {made.array}, found {axis}")
     return kind_of(made.array)
 
 
-def _broadcast(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _broadcast(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     (source,), out = shapes, made.array
     dims = numbers(made, "dimensions", ())
     if len(dims) != source.rank or len(set(dims)) < len(dims):
@@ -175,14 +175,14 @@ def _broadcast(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return source.element_type, out.dims
 
 
-def _reshape(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _reshape(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     (source,), out = shapes, made.array
     if _count(source.dims) != _count(out.dims):
         fault(f"{source} has {_count(source.dims)} elements, {out} {_count(out.dims)}")
     return source.element_type, out.dims
 
 
-def _bitcast(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _bitcast(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     (source,), out = shapes, made.array
     if _count(source.dims) * source.type.bits != _count(out.dims) * out.type.bits:
         fault(f"bitcast of {source} to {out}, which has not as many bits")
@@ -196,21 +196,21 @@ def _count(dims: Sequence[int]) -> int:
     return total
 
 
-def _transpose(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _transpose(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     (source,), order = shapes, numbers(made, "dimensions", ())
     if sorted(order) != list(range(source.rank)):
         fault(f"dimensions= needs each dimension of {source} once, found {list(order)}")
     return source.element_type, tuple(source.dims[axis] for axis in order)
 
 
-def _reverse(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _reverse(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     axes = numbers(made, "dimensions")
     if len(set(axes)) < len(axes) or not {*axes} <= {*range(shapes[0].rank)}:
         fault(f"dimensions= needs dimensions of {shapes[0]}, found {list(axes)}")
     return kind_of(shapes[0])
 
 
-def _slice(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _slice(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     (source,), found = shapes, slices(made)
     if len(found) != source.rank:
         fault(f"slice= needs {source.rank} slices for {source}, found {len(found)}")
@@ -220,7 +220,7 @@ def _slice(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return source.element_type, tuple(-(-(s.stop - s.start) // s.step) for s in found)
 
 
-def _concatenate(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _concatenate(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     if not shapes:
         fault("concatenate needs operands")
     (axis,) = numbers(made, "dimensions")
@@ -237,7 +237,7 @@ def _concatenate(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return first.element_type, (*first.dims[:axis], total, *first.dims[axis + 1 :])
 
 
-def _pad(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _pad(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     source, value = shapes
     if value.dims or value.element_type != source.element_type:
         fault(f"pad needs a scalar {source.element_type}[], found {value}")
@@ -251,7 +251,7 @@ def _pad(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return source.element_type, tuple(sizes)
 
 
-def _dynamic_slice(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _dynamic_slice(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     source, *places = shapes
     sizes = numbers(made, "dynamic_slice_sizes")
     _check_places(made, source, places)
@@ -260,7 +260,7 @@ def _dynamic_slice(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return source.element_type, sizes
 
 
-def _dynamic_update_slice(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _dynamic_update_slice(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     source, update, *places = shapes
     _check_places(made, source, places)
     inside = update.rank == source.rank and all(
@@ -271,7 +271,7 @@ def _dynamic_update_slice(made: Instruction, shapes: Sequence[Shape]) -> Inferre
     return kind_of(source)
 
 
-def _check_places(made: Instruction, source: Shape, places: Sequence[Shape]) -> None:
+def _check_places(made: HloInstruction, source: Shape, places: Sequence[Shape]) -> None:
     wrong = [shape for shape in places if shape.dims or shape.dtype.kind not in "iu"]
     if wrong or len(places) != source.rank:
         fault(f"{made.opcode} needs {source.rank} integer scalars as places in {source}")
@@ -280,7 +280,7 @@ def _check_places(made: Instruction, source: Shape, places: Sequence[Shape]) -> 
 # products
 
 
-def _dot(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _dot(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     lhs, rhs = shapes
     given = {
         key: numbers(made, key, ())
@@ -307,7 +307,7 @@ def _dot(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
     return made.array.element_type, (*batch, *free)
 
 
-def _convolution(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _convolution(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     source, weights = shapes
     labels = convolution_labels(made)
     rank = len(labels.pixels)
@@ -335,7 +335,7 @@ def _convolution(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
 # reductions
 
 
-def _reduce(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+def _reduce(made: HloInstruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
     found = [shape for shape in shapes if isinstance(shape, Shape)]
     if len(found) < len(shapes) or len(found) % 2 or not found:
         fault("reduce takes arrays and as many scalars to begin with")
@@ -353,13 +353,15 @@ def _reduce(made: Instruction, shapes: Sequence[HloShape], known: Computations) 
     return kinds if half > 1 or isinstance(made.shape, tuple) else kinds[0]
 
 
-def _check_region(made: Instruction, known: Computations, parameters: int) -> None:
+def _check_region(made: HloInstruction, known: Computations, parameters: int) -> None:
     region = called(made, "to_apply", known)
     if (found := len(region.parameters)) != parameters:
         fault(f'to_apply: "{region.name}" needs {parameters} parameters, found {found}')
 
 
-def _reduce_window(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+def _reduce_window(
+    made: HloInstruction, shapes: Sequence[HloShape], known: Computations
+) -> Inferred:
     found = [shape for shape in shapes if isinstance(shape, Shape)]
     if len(found) != 2 or len(shapes) != 2:
         fault("reduce-window of several arrays at once is not done")
@@ -373,11 +375,11 @@ def _reduce_window(made: Instruction, shapes: Sequence[HloShape], known: Computa
 # tuples and computations
 
 
-def _tuple(made: Instruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
+def _tuple(made: HloInstruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
     return tuple(kinds(shape) for shape in shapes)
 
 
-def _element(made: Instruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
+def _element(made: HloInstruction, shapes: Sequence[HloShape], _: Computations) -> Inferred:
     (given,), index = shapes, number(made, "index")
     if not isinstance(given, tuple) or not 0 <= index < len(given):
         fault(f"index= needs an element of a tuple, found {index}")
@@ -385,7 +387,7 @@ def _element(made: Instruction, shapes: Sequence[HloShape], _: Computations) -> 
 
 
 def _inlined(key: str) -> Rule:
-    def rule(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+    def rule(made: HloInstruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
         computation = called(made, key, known)
         wanted = [kinds(each.shape) for each in computation.parameters]
         if wanted != [kinds(shape) for shape in shapes]:
@@ -396,7 +398,7 @@ def _inlined(key: str) -> Rule:
     return rule
 
 
-def _while(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+def _while(made: HloInstruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
     state = tuple(kinds(shape) for shape in shapes)
     condition, body = (called(made, key, known) for key in ("condition", "body"))
     for each, wanted in ((condition, ("pred", ())), (body, state[0])):
@@ -409,7 +411,7 @@ def _while(made: Instruction, shapes: Sequence[HloShape], known: Computations) -
     return state[0]
 
 
-def _conditional(made: Instruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+def _conditional(made: HloInstruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
     branches = branches_of(made, known)
     selector, *given = shapes
     if not isinstance(selector, Shape) or selector.dims:
@@ -425,7 +427,7 @@ def _conditional(made: Instruction, shapes: Sequence[HloShape], known: Computati
     return results.pop()
 
 
-def called(made: Instruction, key: str, known: Computations) -> Computation:
+def called(made: HloInstruction, key: str, known: Computations) -> Computation:
     """Return the one computation that an attribute names."""
     found = names(made, key)
     if len(found) != 1 or found[0] not in known:
@@ -433,7 +435,7 @@ def called(made: Instruction, key: str, known: Computations) -> Computation:
     return known[found[0]]
 
 
-def branches_of(made: Instruction, known: Computations) -> list[Computation]:
+def branches_of(made: HloInstruction, known: Computations) -> list[Computation]:
     """Return the computations of a conditional: by number, or for true and for false."""
     if "branch_computations" not in made.attributes:
         return [called(made, key, known) for key in ("true_computation", "false_computation")]
@@ -443,7 +445,7 @@ def branches_of(made: Instruction, known: Computations) -> list[Computation]:
     return [known[name] for name in found]
 
 
-def _gather(made: Instruction, shapes: Sequence[Shape]) -> Inferred:
+def _gather(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     source, places = shapes
     sizes, collapsed = numbers(made, "slice_sizes"), numbers(made, "collapsed_slice_dims", ())
     batching = numbers(made, "operand_batching_dims", ())

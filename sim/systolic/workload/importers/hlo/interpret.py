@@ -16,16 +16,16 @@ import numpy as np
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.importers.errors import ImportFileError, fail_at, line_and_column
-from systolic.workload.importers.form import Form, Value
+from systolic.workload.importers.form import ModelForm, ModelValue
 from systolic.workload.importers.hlo.attributes import (
     AttributeFaultError,
     number,
 )
-from systolic.workload.importers.hlo.context import CannotLowerError, Context
+from systolic.workload.importers.hlo.context import CannotLowerError, HloContext
 from systolic.workload.importers.hlo.inference import branches_of, check_shape, kind_text, kinds
 from systolic.workload.importers.hlo.known import known_value
 from systolic.workload.importers.hlo.literals import literal
-from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction, HloModule
+from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloModule, HloShape
 from systolic.workload.importers.hlo.table import ROWS
 
 MOST_INSTRUCTIONS = 200_000
@@ -45,8 +45,8 @@ class NotDone:
 class Lowered:
     """A module as a form: its results in the order of the root tuple, and what is not done."""
 
-    form: Form
-    results: tuple[Value, ...]
+    form: ModelForm
+    results: tuple[ModelValue, ...]
     result_shapes: tuple[Shape, ...]
     not_done: list[NotDone] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ def lower_module(module: HloModule, parameters: Mapping[int, str] | None = None)
 class _Interpreter:
     def __init__(self, module: HloModule) -> None:
         self._module = module
-        self.at = Context(module.computations, run=self._run)
+        self.at = HloContext(module.computations, run=self._run)
         self._not_done: list[NotDone] = []
         self._running: list[str] = []
         self._steps = 0
@@ -89,7 +89,7 @@ class _Interpreter:
             self.at.form, tuple(_flat(result)), tuple(_leaves(result_shape)), self._not_done
         )
 
-    def _input(self, name: str, shape: HloShape) -> Value:
+    def _input(self, name: str, shape: HloShape) -> ModelValue:
         if isinstance(shape, tuple):
             return tuple(self._input(f"{name}.{n}", each) for n, each in enumerate(shape))
         if shape is None:
@@ -116,12 +116,12 @@ class _Interpreter:
             except AttributeFaultError as error:
                 fail_at(self._module.text, each.offset, str(error))
 
-    def _run(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+    def _run(self, computation: Computation, arguments: Sequence[ModelValue]) -> ModelValue:
         """Return the value of a computation's root."""
         if computation.name in self._running:
             fail_at(self._module.text, computation.offset, f"{computation.name} calls itself")
         self._running.append(computation.name)
-        values: dict[str, Value] = {}
+        values: dict[str, ModelValue] = {}
         needed = _needed(computation)
         shapes = {made.name: made.shape for made in computation.instructions}
         for made in computation.instructions:
@@ -131,7 +131,7 @@ class _Interpreter:
         self._running.pop()
         return values[computation.root.name]
 
-    def _count(self, made: Instruction) -> None:
+    def _count(self, made: HloInstruction) -> None:
         self._steps += 1
         if self._steps > MOST_INSTRUCTIONS:
             at = self._module.text, made.offset
@@ -139,11 +139,11 @@ class _Interpreter:
 
     def _value(
         self,
-        made: Instruction,
-        values: Mapping[str, Value],
+        made: HloInstruction,
+        values: Mapping[str, ModelValue],
         shapes: Mapping[str, HloShape],
-        arguments: Sequence[Value],
-    ) -> Value:
+        arguments: Sequence[ModelValue],
+    ) -> ModelValue:
         if made.opcode == "parameter":
             return arguments[int(made.argument)]
         operands = [values[name] for name in made.operands]
@@ -161,7 +161,7 @@ class _Interpreter:
             self._not_done.append(NotDone(made.opcode, made.offset, str(error)))
             return self._stand_in(made.shape)
 
-    def _made(self, made: Instruction, operands: list[Value]) -> Value:
+    def _made(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         if made.opcode == "constant":
             return literal(made.argument, made.array)
         if made.opcode in CONTROL:
@@ -175,7 +175,7 @@ class _Interpreter:
             raise CannotLowerError("graphs have no such operation")
         return row(self.at, made, operands)
 
-    def _stand_in(self, shape: HloShape) -> Value:
+    def _stand_in(self, shape: HloShape) -> ModelValue:
         """Return inputs in place of what cannot be done, so that the rest is looked at too."""
         if isinstance(shape, tuple):
             return tuple(self._stand_in(each) for each in shape)
@@ -183,19 +183,19 @@ class _Interpreter:
 
     # control
 
-    def called(self, made: Instruction, operands: list[Value]) -> Value:
+    def called(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         key = "calls" if made.opcode == "fusion" else "to_apply"
         return self._run(self.at.named(made, key), operands)
 
-    def tupled(self, made: Instruction, operands: list[Value]) -> Value:
+    def tupled(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         return tuple(operands)
 
-    def element(self, made: Instruction, operands: list[Value]) -> Value:
+    def element(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         (given,) = operands
         assert isinstance(given, tuple)
         return given[number(made, "index")]
 
-    def loop(self, made: Instruction, operands: list[Value]) -> Value:
+    def loop(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         condition, body = self.at.named(made, "condition"), self.at.named(made, "body")
         (state,) = operands
         while True:
@@ -206,7 +206,7 @@ class _Interpreter:
                 return state
             state = self._run(body, [state])
 
-    def conditional(self, made: Instruction, operands: list[Value]) -> Value:
+    def conditional(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         selector, *arguments = operands
         branches = branches_of(made, self._module.computations)
         if isinstance(selector, np.ndarray):
@@ -222,7 +222,7 @@ class _Interpreter:
             chosen = self._chosen(self._is(selector, at), result, chosen)
         return chosen
 
-    def _is(self, selector: Value, branch: int) -> Value:
+    def _is(self, selector: ModelValue, branch: int) -> ModelValue:
         """Return whether a scalar selects a branch; of a pred, true selects the first."""
         shape = self.at.form.shape(selector)
         if shape.element_type == "pred":
@@ -230,22 +230,24 @@ class _Interpreter:
         wanted = np.array(branch, shape.dtype)
         return self.at.form.binary("equal", selector, wanted, Shape("pred", ()))
 
-    def _chosen(self, selector: Value, on_true: Value, on_false: Value) -> Value:
+    def _chosen(
+        self, selector: ModelValue, on_true: ModelValue, on_false: ModelValue
+    ) -> ModelValue:
         if isinstance(on_true, tuple):
             assert isinstance(on_false, tuple)
             pairs = zip(on_true, on_false, strict=True)
             return tuple(self._chosen(selector, one, other) for one, other in pairs)
         return self.at.form.select(selector, on_true, on_false, self.at.form.shape(on_true))
 
-    def ordered(self, made: Instruction, operands: list[Value]) -> Value:
+    def ordered(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         return None
 
-    def barrier(self, made: Instruction, operands: list[Value]) -> Value:
+    def barrier(self, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
         return operands[0]
 
 
-Control: TypeAlias = Callable[[_Interpreter, Instruction, list[Value]], Value]
-CONTROL: dict[str, Control] = {
+HloControl: TypeAlias = Callable[[_Interpreter, HloInstruction, list[ModelValue]], ModelValue]
+CONTROL: dict[str, HloControl] = {
     "call": _Interpreter.called,
     "fusion": _Interpreter.called,
     "tuple": _Interpreter.tupled,
@@ -266,7 +268,7 @@ def _needed(computation: Computation) -> set[str]:
     return needed
 
 
-def _flat(value: Value) -> list[Value]:
+def _flat(value: ModelValue) -> list[ModelValue]:
     if isinstance(value, tuple):
         return [leaf for each in value for leaf in _flat(each)]
     return [] if value is None else [value]

@@ -22,14 +22,14 @@ from systolic.workload.importers.hlo.attributes import (
     slices,
     text_of,
 )
-from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.operations.cast import to_type
 
 MOST_ELEMENTS = 1 << 27
-Known: TypeAlias = Callable[[Instruction, Sequence[Array]], Array]
+Known: TypeAlias = Callable[[HloInstruction, Sequence[Array]], Array]
 
 
-def known_value(made: Instruction, operands: Sequence[Array]) -> Array | None:
+def known_value(made: HloInstruction, operands: Sequence[Array]) -> Array | None:
     """Return an instruction's value from those of its operands; None if it has no row here."""
     row = KNOWN.get(made.opcode)
     if row is None or not isinstance(made.shape, Shape):
@@ -46,7 +46,7 @@ def known_value(made: Instruction, operands: Sequence[Array]) -> Array | None:
 def _floats(function: Callable[[Any], Any]) -> Known:
     """Return the row of a function of floats, rounded once from float64."""
 
-    def row(made: Instruction, operands: Sequence[Array]) -> Array:
+    def row(made: HloInstruction, operands: Sequence[Array]) -> Array:
         return np.asarray(function(operands[0].astype(np.float64))).astype(made.array.dtype)
 
     return row
@@ -55,7 +55,7 @@ def _floats(function: Callable[[Any], Any]) -> Known:
 def _pair(function: Callable[[Any, Any], Any]) -> Known:
     """Return the row of a function of two arrays, rounded once to the type of the result."""
 
-    def row(made: Instruction, operands: Sequence[Array]) -> Array:
+    def row(made: HloInstruction, operands: Sequence[Array]) -> Array:
         lhs, rhs = map(_calculable, operands)
         return np.asarray(function(lhs, rhs)).astype(made.array.dtype)
 
@@ -97,28 +97,28 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _compare(made: Instruction, operands: Sequence[Array]) -> Array:
+def _compare(made: HloInstruction, operands: Sequence[Array]) -> Array:
     lhs, rhs = map(_calculable, operands)
     return np.asarray(_COMPARED[text_of(made, "direction")](lhs, rhs))
 
 
-def _select(made: Instruction, operands: Sequence[Array]) -> Array:
+def _select(made: HloInstruction, operands: Sequence[Array]) -> Array:
     predicate, on_true, on_false = operands
     return np.where(predicate, on_true, on_false)
 
 
-def _clamp(made: Instruction, operands: Sequence[Array]) -> Array:
+def _clamp(made: HloInstruction, operands: Sequence[Array]) -> Array:
     low, middle, high = map(_calculable, operands)
     return np.minimum(np.maximum(middle, low), high).astype(made.array.dtype)
 
 
-def _convert(made: Instruction, operands: Sequence[Array]) -> Array:
+def _convert(made: HloInstruction, operands: Sequence[Array]) -> Array:
     from systolic.layout.element_types import element_type_of
 
     return to_type(operands[0], element_type_of(operands[0].dtype), made.array.type)
 
 
-def _broadcast(made: Instruction, operands: Sequence[Array]) -> Array:
+def _broadcast(made: HloInstruction, operands: Sequence[Array]) -> Array:
     """Return a view of step 0: whoever takes it sees along which dimensions it is one number."""
     dims, (source,) = numbers(made, "dimensions", ()), operands
     order = sorted(range(len(dims)), key=lambda axis: dims[axis])
@@ -128,35 +128,35 @@ def _broadcast(made: Instruction, operands: Sequence[Array]) -> Array:
     return np.broadcast_to(source.transpose(order).reshape(sizes), made.array.dims)
 
 
-def _iota(made: Instruction, operands: Sequence[Array]) -> Array:
+def _iota(made: HloInstruction, operands: Sequence[Array]) -> Array:
     axis, dims = number(made, "iota_dimension"), made.array.dims
     sizes = [dims[axis] if each == axis else 1 for each in range(len(dims))]
     line = np.arange(dims[axis]).astype(made.array.dtype)
     return np.broadcast_to(line.reshape(sizes), dims)
 
 
-def _reshape(made: Instruction, operands: Sequence[Array]) -> Array:
+def _reshape(made: HloInstruction, operands: Sequence[Array]) -> Array:
     return operands[0].reshape(made.array.dims)
 
 
-def _transpose(made: Instruction, operands: Sequence[Array]) -> Array:
+def _transpose(made: HloInstruction, operands: Sequence[Array]) -> Array:
     return operands[0].transpose(numbers(made, "dimensions", ()))
 
 
-def _reverse(made: Instruction, operands: Sequence[Array]) -> Array:
+def _reverse(made: HloInstruction, operands: Sequence[Array]) -> Array:
     return np.flip(operands[0], numbers(made, "dimensions"))
 
 
-def _slice(made: Instruction, operands: Sequence[Array]) -> Array:
+def _slice(made: HloInstruction, operands: Sequence[Array]) -> Array:
     return operands[0][slices(made)]
 
 
-def _concatenate(made: Instruction, operands: Sequence[Array]) -> Array:
+def _concatenate(made: HloInstruction, operands: Sequence[Array]) -> Array:
     (axis,) = numbers(made, "dimensions")
     return np.concatenate(list(operands), axis)
 
 
-def _pad(made: Instruction, operands: Sequence[Array]) -> Array:
+def _pad(made: HloInstruction, operands: Sequence[Array]) -> Array:
     source, value = operands
     found = np.full(made.array.dims, value, made.array.dtype)
     target, taken = list[slice](), list[slice]()
@@ -171,13 +171,13 @@ def _pad(made: Instruction, operands: Sequence[Array]) -> Array:
     return found
 
 
-def _dynamic_slice(made: Instruction, operands: Sequence[Array]) -> Array:
+def _dynamic_slice(made: HloInstruction, operands: Sequence[Array]) -> Array:
     source, *places = operands
     sizes = numbers(made, "dynamic_slice_sizes")
     return source[tuple(map(slice, *_clamped(source, places, sizes)))]
 
 
-def _dynamic_update_slice(made: Instruction, operands: Sequence[Array]) -> Array:
+def _dynamic_update_slice(made: HloInstruction, operands: Sequence[Array]) -> Array:
     source, update, *places = operands
     found = source.copy()
     found[tuple(map(slice, *_clamped(source, places, update.shape)))] = update
@@ -195,7 +195,7 @@ def _clamped(
     return starts, [start + size for start, size in zip(starts, sizes, strict=True)]
 
 
-def _dot(made: Instruction, operands: Sequence[Array]) -> Array:
+def _dot(made: HloInstruction, operands: Sequence[Array]) -> Array:
     lhs, rhs = (_calculable(each).astype(np.float64) for each in operands)
     batch = numbers(made, "lhs_batch_dims", ()), numbers(made, "rhs_batch_dims", ())
     inner = numbers(made, "lhs_contracting_dims", ()), numbers(made, "rhs_contracting_dims", ())

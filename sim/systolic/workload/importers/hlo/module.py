@@ -17,7 +17,7 @@ HloShape: TypeAlias = "Shape | tuple[HloShape, ...] | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class HloInstruction:
     """One line of a computation.
 
     name: without the percent sign. argument: what stands between the parentheses of a constant or a
@@ -51,12 +51,12 @@ class Computation:
     """Instructions in the order of the text, each after its operands; one of them is the root."""
 
     name: str
-    instructions: tuple[Instruction, ...]
-    root: Instruction
+    instructions: tuple[HloInstruction, ...]
+    root: HloInstruction
     offset: int
 
     @property
-    def parameters(self) -> tuple[Instruction, ...]:
+    def parameters(self) -> tuple[HloInstruction, ...]:
         """Return the parameters by number."""
         found = [each for each in self.instructions if each.opcode == "parameter"]
         return tuple(sorted(found, key=lambda each: int(each.argument)))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from systolic.layout import Shape
-from systolic.workload.importers.form import Value
+from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.hlo.attributes import number
-from systolic.workload.importers.hlo.context import CannotLowerError, Context, Row, is_integer
-from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.hlo.context import CannotLowerError, HloContext, HloRow, is_integer
+from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.importers.places_of import top
 
 MOST_TAKEN = 64
 """Each of the first elements takes a pass over the line."""
 
 
-def _topk(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _topk(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     largest = made.attributes.get("largest", "true") == "true"
     return _first(at, operands[0], number(made, "k"), largest=largest)
 
 
-def _custom_call(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _custom_call(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """Return what a call of a known target gives; of others nothing is known but their name."""
     target = made.attributes.get("custom_call_target", "").strip('"')
     if target != "TopK" or not isinstance(made.shape, tuple):
@@ -28,11 +28,11 @@ def _custom_call(at: Context, made: Instruction, operands: list[Value]) -> Value
     return _first(at, operands[0], values.dims[-1], largest=True)
 
 
-def _first(at: Context, value: Value, count: int, *, largest: bool) -> Value:
+def _first(at: HloContext, value: ModelValue, count: int, *, largest: bool) -> ModelValue:
     shape = at.form.shape(value)
     if is_integer(shape) or count > MOST_TAKEN:
         raise CannotLowerError(f"the first {count} elements of {shape.element_type}")
     return top(at.form, value, count, largest=largest)
 
 
-ORDERS: dict[str, Row] = {"topk": _topk, "custom-call": _custom_call}
+ORDERS: dict[str, HloRow] = {"topk": _topk, "custom-call": _custom_call}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import (
     number,
     numbers,
@@ -17,15 +17,15 @@ from systolic.workload.importers.hlo.attributes import (
 )
 from systolic.workload.importers.hlo.context import (
     CannotLowerError,
-    Context,
-    Row,
+    HloContext,
+    HloRow,
     one_number,
 )
-from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.importers.runtime_places import at_places, clamped
 
 
-def _broadcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _broadcast(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     dims, value = numbers(made, "dimensions", ()), operands[0]
     if list(dims) != sorted(dims):
         order = sorted(range(len(dims)), key=lambda axis: dims[axis])
@@ -34,28 +34,28 @@ def _broadcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return at.form.view(value).spread(made.array.dims, dims)
 
 
-def _reshape(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _reshape(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     return at.form.reshape(operands[0], made.array)
 
 
-def _transpose(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _transpose(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     return at.form.transpose(operands[0], numbers(made, "dimensions", ()), made.array)
 
 
-def _slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _slice(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     return at.form.box(operands[0], slices(made))
 
 
-def _concatenate(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _concatenate(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     (axis,) = numbers(made, "dimensions")
     inputs = [at.form.whole(each) for each in operands]
     if len(inputs) == 1:
         return operands[0]
     name = at.form.node("concat", inputs, made.array, axis=axis)
-    return View(name, made.array.dims, tuple(range(made.array.rank)))
+    return ModelView(name, made.array.dims, tuple(range(made.array.rank)))
 
 
-def _pad(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _pad(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     source, value = operands
     single, found = one_number(value), paddings(made)
     if single is None:
@@ -63,16 +63,18 @@ def _pad(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return at.form.padded(source, found, single)
 
 
-def _dynamic_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _dynamic_slice(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     source, *places = operands
     sizes = numbers(made, "dynamic_slice_sizes")
-    found: Value = source
+    found: ModelValue = source
     for axis, (place, size) in enumerate(zip(places, sizes, strict=True)):
         found = _slid(at.form, found, axis, place, size)
     return found
 
 
-def _slid(form: Form, value: Value, axis: int, place: Value, size: int) -> Value:
+def _slid(
+    form: ModelForm, value: ModelValue, axis: int, place: ModelValue, size: int
+) -> ModelValue:
     """Return `size` elements along an axis, from a place on that may be known only when running."""
     shape = form.shape(value)
     whole = shape.dims[axis]
@@ -91,7 +93,9 @@ def _slid(form: Form, value: Value, axis: int, place: Value, size: int) -> Value
     return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
 
 
-def _dynamic_update_slice(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _dynamic_update_slice(
+    at: HloContext, made: HloInstruction, operands: list[ModelValue]
+) -> ModelValue:
     """Put a box into a tensor at a known place: what is around it, and the box, side by side."""
     source, update, *places = operands
     dims, sizes = at.form.shape(source).dims, at.form.shape(update).dims
@@ -102,14 +106,18 @@ def _dynamic_update_slice(at: Context, made: Instruction, operands: list[Value])
 
 
 def _written(
-    form: Form, source: Value, update: Value, places: Sequence[Value], out: Shape
-) -> Value:
+    form: ModelForm,
+    source: ModelValue,
+    update: ModelValue,
+    places: Sequence[ModelValue],
+    out: Shape,
+) -> ModelValue:
     """Put a box at a place that is known only when running: each element is selected.
 
     Along an axis element j of the result is element j - start of the box, if there is such a one.
     """
-    moved: Value = update
-    inside: Value = np.broadcast_to(np.array(True), out.dims)
+    moved: ModelValue = update
+    inside: ModelValue = np.broadcast_to(np.array(True), out.dims)
     for axis, place in enumerate(places):
         size, whole = form.shape(update).dims[axis], out.dims[axis]
         if size == whole:
@@ -140,7 +148,9 @@ def _written(
     return form.select(inside, moved, source, out)
 
 
-def _placed(form: Form, source: Value, update: Value, starts: Sequence[int], out: Shape) -> Value:
+def _placed(
+    form: ModelForm, source: ModelValue, update: ModelValue, starts: Sequence[int], out: Shape
+) -> ModelValue:
     """Join what lies before the box, the box, and what lies behind it, along one axis at a time."""
     sizes = form.shape(update).dims
     axes = [axis for axis, size in enumerate(sizes) if size != out.dims[axis]]
@@ -161,10 +171,10 @@ def _placed(form: Form, source: Value, update: Value, starts: Sequence[int], out
     ]
     inputs = [form.whole(part) for part in parts if part is not None]
     name = form.node("concat", inputs, out, axis=axis)
-    return View(name, out.dims, tuple(range(out.rank)))
+    return ModelView(name, out.dims, tuple(range(out.rank)))
 
 
-def _part(form: Form, source: Value, out: Shape, axis: int, within: slice) -> Value:
+def _part(form: ModelForm, source: ModelValue, out: Shape, axis: int, within: slice) -> ModelValue:
     """Return what a tensor has between two places of an axis; None if that is nothing."""
     if within.start == within.stop:
         return None
@@ -175,7 +185,7 @@ def _part(form: Form, source: Value, out: Shape, axis: int, within: slice) -> Va
     return form.box(source, found)
 
 
-def _clamped(places: Sequence[Value], dims: Sequence[int], sizes: Sequence[int]) -> list[int]:
+def _clamped(places: Sequence[ModelValue], dims: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Return known places, moved inside as XLA does."""
     return [
         min(max(int(place), 0), whole - size)  # type: ignore[arg-type]
@@ -183,14 +193,14 @@ def _clamped(places: Sequence[Value], dims: Sequence[int], sizes: Sequence[int])
     ]
 
 
-def _reverse(at: Context, made: Instruction, operands: list[Value]) -> Value:
-    found: Value = operands[0]
+def _reverse(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
+    found: ModelValue = operands[0]
     for axis in numbers(made, "dimensions"):
         found = at.form.take(found, axis, range(made.array.dims[axis] - 1, -1, -1))
     return found
 
 
-def _gather(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _gather(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """Take places along one dimension, as `x[places]`, `take` or `take_along_axis` do.
 
     Each place says where a slice begins, which is whole along all other dimensions. Dimensions of a
@@ -242,7 +252,7 @@ def _gather(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return form.transpose(seen, sorted(range(len(target)), key=lambda n: target[n]))
 
 
-def _bitcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _bitcast(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """The same bytes in another shape: seen in the order of memory, and from there put back.
 
     How the operand lies is what the text says of it, not how the form lets it lie.
@@ -260,7 +270,7 @@ def _bitcast(at: Context, made: Instruction, operands: list[Value]) -> Value:
     return form.transpose(seen, sorted(range(len(back)), key=lambda axis: back[axis]))
 
 
-PLACES: dict[str, Row] = {
+PLACES: dict[str, HloRow] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
     "bitcast": _bitcast,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import (
-    Window,
+    HloWindow,
     convolution_labels,
     number,
     numbers,
@@ -17,13 +17,13 @@ from systolic.workload.importers.hlo.attributes import (
 )
 from systolic.workload.importers.hlo.context import (
     CannotLowerError,
-    Context,
-    Row,
+    HloContext,
+    HloRow,
 )
-from systolic.workload.importers.hlo.module import Instruction
+from systolic.workload.importers.hlo.module import HloInstruction
 
 
-def _dot(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _dot(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """Bring the operands to [batch, M, K] and [batch, K, N] by layouts."""
     lhs, rhs = (at.form.view(each) for each in operands)
     left = _Side(
@@ -44,7 +44,7 @@ def _dot(at: Context, made: Instruction, operands: list[Value]) -> Value:
     product = Shape(made.array.element_type, (*batch, rows, cols))
     out = made.array if made.array.dims == product.dims else product
     name = at.form.node("matmul", (one, other), out)
-    return at.form.reshape(View(name, product.dims, tuple(range(product.rank))), made.array)
+    return at.form.reshape(ModelView(name, product.dims, tuple(range(product.rank))), made.array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class _Side:
 
 
 def _matrices(
-    form: Form, value: View, side: _Side, order: tuple[int, ...], last: Sequence[int]
+    form: ModelForm, value: ModelView, side: _Side, order: tuple[int, ...], last: Sequence[int]
 ) -> str:
     """Return an operand as [batch, rows, columns], `last` being the dimensions of its columns."""
     turned = form.transpose(
-        form.view(View(form.whole(value), value.dims, tuple(range(len(value.dims))))), order
+        form.view(ModelView(form.whole(value), value.dims, tuple(range(len(value.dims))))), order
     )
     cols = math.prod(side.dims[axis] for axis in last)
     batch = tuple(side.dims[axis] for axis in side.batch)
@@ -75,7 +75,7 @@ def _matrices(
     return form.whole(form.reshape(turned, Shape(element_type, (*batch, rows, cols))))
 
 
-def _convolution(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _convolution(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """Bring images and weights to the order of `conv2d` by layouts.
 
     Gaps between pixels (a transposed convolution) and negative paddings are made before it.
@@ -106,7 +106,9 @@ def _convolution(at: Context, made: Instruction, operands: list[Value]) -> Value
     return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
 
 
-def _images(form: Form, operands: tuple[View, View], seen: Window, groups: int, out: Shape) -> View:
+def _images(
+    form: ModelForm, operands: tuple[ModelView, ModelView], seen: HloWindow, groups: int, out: Shape
+) -> ModelView:
     """Return a convolution of images [images, (height,) width, channels] with weights."""
     source, weights = operands
     kind = form.shape(source).element_type
@@ -126,12 +128,12 @@ def _images(form: Form, operands: tuple[View, View], seen: Window, groups: int, 
         dilation=None if dilation == (1, 1) else dilation,
         groups=groups,
     )
-    return form.reshape(View(name, dims, tuple(range(4))), out)
+    return form.reshape(ModelView(name, dims, tuple(range(4))), out)
 
 
 def _volumes(
-    form: Form, operands: tuple[View, View], seen: Window, groups: int, out: Shape
-) -> View:
+    form: ModelForm, operands: tuple[ModelView, ModelView], seen: HloWindow, groups: int, out: Shape
+) -> ModelView:
     """Return a convolution of volumes: for each plane of the weights one of images, added up."""
     source, weights = operands
     flat = seen.along(1, 2)
@@ -148,7 +150,7 @@ def _volumes(
     images, _, height, width, channels = source.dims
     kind, depth = form.shape(source).element_type, out.dims[1]
     plane = Shape(out.element_type, (images * depth, *out.dims[2:]))
-    total: View | None = None
+    total: ModelView | None = None
     for at in range(seen.size[0]):
         first = at * seen.dilation[0]
         last = first + (depth - 1) * seen.stride[0] + 1
@@ -172,4 +174,4 @@ def two(given: tuple[int, ...], other: int) -> tuple[int, int]:
     return (other, given[0]) if len(given) == 1 else (given[0], given[1])
 
 
-PRODUCTS: dict[str, Row] = {"dot": _dot, "convolution": _convolution}
+PRODUCTS: dict[str, HloRow] = {"dot": _dot, "convolution": _convolution}

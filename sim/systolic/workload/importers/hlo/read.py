@@ -18,7 +18,7 @@ from systolic.errors import shortened
 from systolic.layout import Shape
 from systolic.layout.errors import LayoutError
 from systolic.workload.importers.errors import fail_at
-from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction, HloModule
+from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloModule, HloShape
 
 _HEADER = re.compile(r"\s*HloModule\s+([^\s,]+)")
 _COMPUTATION = re.compile(r"[ \t]*(ENTRY\s+)?%?([\w.\-~]+)[ \t]*(?=[({])")
@@ -122,8 +122,8 @@ class _Reader:
         if not self._text[:end].rstrip().endswith("{"):
             fail_at(self._text, end, f'needs "{{" at the begin of computation "{name}"')
         self._at = end + 1
-        made: dict[str, Instruction] = {}
-        root: Instruction | None = None
+        made: dict[str, HloInstruction] = {}
+        root: HloInstruction | None = None
         while True:
             line = self._skip_space()
             if line >= len(self._text):
@@ -150,7 +150,7 @@ class _Reader:
         self._check_parameters(given)
         return Computation(name, given, root or given[-1], offset)
 
-    def _check_parameters(self, instructions: tuple[Instruction, ...]) -> None:
+    def _check_parameters(self, instructions: tuple[HloInstruction, ...]) -> None:
         """Raise if parameters are not numbered 0, 1, 2, ..., each once."""
         found = [each for each in instructions if each.opcode == "parameter"]
         numbers = sorted(int(each.argument) for each in found)
@@ -168,7 +168,7 @@ class _Reader:
 
     # instructions
 
-    def _instruction(self, line: int) -> tuple[Instruction, bool]:
+    def _instruction(self, line: int) -> tuple[HloInstruction, bool]:
         """Return the instruction that begins at `line`, and whether it is the root."""
         text = self._text
         head = _HEAD.match(text, line)
@@ -186,7 +186,7 @@ class _Reader:
         operands, argument = self._operands(opcode[1], inside, opens)
         attributes, self._at = self._attributes(closes + 1)
         name = head[2]
-        made = Instruction(name, opcode[1], shape, operands, argument, attributes, head.start(2))
+        made = HloInstruction(name, opcode[1], shape, operands, argument, attributes, head.start(2))
         return made, head[1] is not None
 
     def _operands(self, opcode: str, inside: str, opens: int) -> tuple[tuple[str, ...], str]:

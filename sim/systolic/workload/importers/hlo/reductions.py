@@ -9,26 +9,26 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.form import Form, Value, View
+from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import (
-    Window,
+    HloWindow,
     numbers,
     window,
 )
 from systolic.workload.importers.hlo.context import (
     CannotLowerError,
-    Context,
-    Row,
+    HloContext,
+    HloRow,
     is_integer,
     one_number,
 )
 from systolic.workload.importers.hlo.elementwise import pair
-from systolic.workload.importers.hlo.module import Computation, HloShape, Instruction
+from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
 from systolic.workload.importers.hlo.products import two
 from systolic.workload.importers.places_of import MOST_PLACES, extreme
 
 
-def _reducer(at: Context, region: Computation) -> str:
+def _reducer(at: HloContext, region: Computation) -> str:
     """Return the reduction that a computation of two values does.
 
     It is tried on some pairs: what it does to these, not how it is written, says which one it is.
@@ -59,7 +59,7 @@ OF_TRUTHS = {"max": (1.0, 1.0, 0.0), "min": (0.0, 1.0, 0.0)}
 NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}
 
 
-def _begins_neutral(reduction: str, begin: Value, shape: Shape) -> bool:
+def _begins_neutral(reduction: str, begin: ModelValue, shape: Shape) -> bool:
     single = one_number(begin)
     if single is None:
         return False
@@ -69,7 +69,7 @@ def _begins_neutral(reduction: str, begin: Value, shape: Shape) -> bool:
     return single == NEUTRAL[reduction]
 
 
-def _reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _reduced(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     if len(operands) == 4:
         return _place_of_extreme(at, made, operands)
     if len(operands) != 2:
@@ -83,16 +83,18 @@ def _reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
     axes = numbers(made, "dimensions")
     if isinstance(source, np.ndarray) and isinstance(begin, np.ndarray):
         return _known_reduction(reduction, source, begin, axes, out)
-    found: Value = at.form.reduce(reduction, source, axes, out) if axes else source
+    found: ModelValue = at.form.reduce(reduction, source, axes, out) if axes else source
     if not _begins_neutral(reduction, begin, at.form.shape(source)):
         operator = {"sum": "add", "product": "multiply"}.get(reduction, reduction)
         row = pair(operator)
-        plain = Instruction(made.name, operator, out, (), "", {}, made.offset)
+        plain = HloInstruction(made.name, operator, out, (), "", {}, made.offset)
         found = row(at, plain, [found, begin])
     return (found,) if isinstance(made.shape, tuple) else found
 
 
-def _place_of_extreme(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _place_of_extreme(
+    at: HloContext, made: HloInstruction, operands: list[ModelValue]
+) -> ModelValue:
     """Return an argmax or argmin: a reduction of values together with their numbers."""
     source, line, _, _ = operands
     axes, form = numbers(made, "dimensions"), at.form
@@ -114,7 +116,7 @@ def _is_counted(line: Array, axis: int) -> bool:
     )
 
 
-def _keeps_largest(at: Context, region: Computation, places: Shape) -> bool | None:
+def _keeps_largest(at: HloContext, region: Computation, places: Shape) -> bool | None:
     """Return whether a computation keeps the larger of two values (False: the less), and the first.
 
     It is tried on some pairs: what it does to these, not how it is written, says which one it is.
@@ -128,7 +130,7 @@ def _keeps_largest(at: Context, region: Computation, places: Shape) -> bool | No
     pairs = [(1, 0, 2, 1), (2, 0, 1, 1), (1, 0, 1, 1), (1, 1, 1, 0), (nan, 0, 1, 1), (1, 0, nan, 1)]
     found = []
     for a, i, b, j in pairs:
-        given: list[Value] = [
+        given: list[ModelValue] = [
             np.array(a, value),
             np.array(i, place),
             np.array(b, value),
@@ -149,7 +151,7 @@ def _single(shape: HloShape) -> Shape:
 
 def _known_reduction(
     reduction: str, source: Array, begin: Array, axes: tuple[int, ...], out: Shape
-) -> Value:
+) -> ModelValue:
     functions: dict[str, np.ufunc] = {
         "sum": np.add,
         "product": np.multiply,
@@ -162,7 +164,7 @@ def _known_reduction(
     return np.asarray(whole, out.dtype)
 
 
-def _window_reduced(at: Context, made: Instruction, operands: list[Value]) -> Value:
+def _window_reduced(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """See the dimensions over which windows move as the pixels of images, and pool these."""
     source, begin = operands
     reduction = _reducer(at, at.named(made, "to_apply"))
@@ -180,13 +182,15 @@ def _window_reduced(at: Context, made: Instruction, operands: list[Value]) -> Va
     return _pooled(at.form, source, seen, reduction, made.array)
 
 
-def _moved(seen: Window) -> list[int]:
+def _moved(seen: HloWindow) -> list[int]:
     """Return the dimensions along which windows have more than one element, or step."""
     each = zip(seen.size, seen.stride, seen.low, seen.high, strict=True)
     return [axis for axis, what in enumerate(each) if what != (1, 1, 0, 0)]
 
 
-def _pooled(form: Form, source: Value, seen: Window, reduction: str, out: Shape) -> Value:
+def _pooled(
+    form: ModelForm, source: ModelValue, seen: HloWindow, reduction: str, out: Shape
+) -> ModelValue:
     """Pool with one other dimension as images, and all the rest as channels."""
     shape, moved = form.shape(source), _moved(seen)
     others = [axis for axis in range(shape.rank) if axis not in moved]
@@ -207,7 +211,7 @@ def _pooled(form: Form, source: Value, seen: Window, reduction: str, out: Shape)
         padding=(low[0], high[0], low[1], high[1]) if any((*low, *high)) else None,
     )
     back = Shape(out.element_type, [out.dims[axis] for axis in order])
-    found = form.reshape(View(name, made, tuple(range(4))), back)
+    found = form.reshape(ModelView(name, made, tuple(range(4))), back)
     return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
 
 
@@ -222,4 +226,4 @@ def _along(given: Sequence[int], moved: Sequence[int], other: int) -> tuple[int,
     return two(tuple(given[axis] for axis in moved), other)
 
 
-REDUCTIONS: dict[str, Row] = {"reduce": _reduced, "reduce-window": _window_reduced}
+REDUCTIONS: dict[str, HloRow] = {"reduce": _reduced, "reduce-window": _window_reduced}
