@@ -33,7 +33,7 @@ import systolic
 from systolic.errors import SystolicError
 from systolic.layout import Shape
 from systolic.layout.tpu_formats import tpu_format
-from systolic.shipped import CHIPS
+from systolic.shipped import chips_of_one_core
 from systolic.workload import Graph, GraphBuilder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +50,7 @@ OVER, REFUSED, NO_BOUND = f"over {LIMIT_S:.0f} s", "refused", "bound 0"
 PARTS = {0.25: "25%", 0.5: "median", 0.75: "75%", 0.9: "90%", 1.0: "worst"}
 TINY = ("fetch_16x16", "ideal_4x4")  # state buffers of 256 KiB and 64 KiB
 TINY_EVERY = 50
-LARGE = tuple(sorted(p.stem for p in CHIPS.glob("*.toml") if p.stem not in TINY))
+LARGE = tuple(name for name in chips_of_one_core() if name not in TINY)
 HOMES: tuple[Literal["dram"], Literal["state_buffer"]] = ("dram", "state_buffer")
 KINDS = ("relayout", "transpose", "reshape", "matmul")
 TYPES = ("f32", "bf16", "bf16", "f16", "s8", "s8", "u8", "s32", "pred")

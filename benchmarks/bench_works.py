@@ -41,10 +41,10 @@ from systolic.machine import simulate
 from systolic.run.judge import judge_on
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.run.verdict import graph_verdict
-from systolic.shipped import CHIPS
+from systolic.shipped import CHIPS, chips_of_one_core
 from systolic.workload import Graph, GraphBuilder
 
-ALL = tuple(sorted(path.stem for path in CHIPS.glob("*.toml")))
+ALL = tuple(chips_of_one_core())
 FLOATS, INTEGERS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2"), ("s8", "u8", "s32")
 MOST_ELEMENTS, SMALL_ELEMENTS = 1 << 18, 1 << 12
 SMALL = ("fetch_16x16", "ideal_4x4")

@@ -1,5 +1,6 @@
-"""Is the value right? Random graphs of all operations on every shipped chip, in either memory.
+"""Is the value right? Random graphs of all operations on the shipped chips of one core.
 
+The tensors are in either memory.
 What the compiler emits must be legal on the chip that it compiles for. A chip may have no room for
 a graph, or no engine, or no array, that does an operation at all; nothing else is refused.
 """
@@ -17,10 +18,10 @@ from support.all_operations import random_graph
 from support.lane_graphs import values
 from support.refusals import is_for_room
 from systolic.errors import SystolicError
-from systolic.shipped import CHIPS
+from systolic.shipped import chips_of_one_core
 from systolic.workload import OPERATIONS, Graph, GraphBuilder
 
-NAMES = sorted(path.stem for path in CHIPS.glob("*.toml"))
+NAMES = chips_of_one_core()
 HOMES = ("dram", "state_buffer")
 QUICK, SLOW = 6, 60
 LACKS = ("no engine of ", "cannot take ")

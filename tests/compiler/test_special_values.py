@@ -16,11 +16,11 @@ import systolic
 from support.refusals import is_for_room
 from systolic.errors import SystolicError
 from systolic.run.verdict import differences, rules_of
-from systolic.shipped import CHIPS
+from systolic.shipped import chips_of_one_core
 from systolic.workload import Graph, GraphBuilder, reference_graph
 from systolic.workload.operations.activation import FunctionName
 
-CHIP_NAMES = sorted(path.stem for path in CHIPS.glob("*.toml"))
+CHIP_NAMES = chips_of_one_core()
 HOMES = ("dram", "state_buffer")
 DTYPES = ("f32", "bf16", "f16")
 FUNCTIONS = tuple(get_args(FunctionName))

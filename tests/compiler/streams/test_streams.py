@@ -27,11 +27,11 @@ from systolic.machine import simulate
 from systolic.run.judge import judge_on
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.run.verdict import differences, graph_verdict, rules_of
-from systolic.shipped import CHIPS
+from systolic.shipped import CHIPS, chips_of_one_core
 from systolic.workload import Graph, GraphBuilder, reference_graph
 
 SCRIPT: Any = runpy.run_path(str(ROOT / "benchmarks" / "bench_works.py"), run_name="bench_works")
-ALL = [path.stem for path in sorted(CHIPS.glob("*.toml"))]
+ALL = chips_of_one_core()
 IDEAL = "ideal_128x128"
 STEPPED_CYCLES = 20_000
 """What takes longer is not stepped by the register engine."""
