@@ -106,7 +106,9 @@ def test_bad_input() -> None:
         assert refused(*command, "--set", "compile.drain=row").endswith(
             'of a program only "chip." can be set, not "compile.drain"'
         )
-    assert refused("at", FIG_3, "--cycle", 3, "--input", ".").endswith("is a run file")
+    assert refused("at", FIG_3, "--cycle", 3, "--input", ".").endswith(
+        "holds none of the inputs (source.npy)"
+    )
     assert refused("at", FIG_3, "--cycle", 19) == ("--cycle: the run has cycles 0 to 18, found 19")
     assert "partition 4" in refused("watch", FIG_3, "--word", "state_buffer:4:0")
 

@@ -134,7 +134,21 @@ class TestRun:
         assert (status, err) == (0, "")
         lines = [line.split() for line in out.splitlines()]
         assert ["shape", "cycles", "via", "pe", "via", "dram", "dram", "takes"] in lines
-        assert ["row", "16", "16", "ns", "0.0", "%", "0.0", "%", "25.0", "%", "yes"] in lines
+        assert [
+            "row",
+            "16",
+            "16",
+            "ns",
+            "0.0",
+            "%",
+            "0.0",
+            "%",
+            "25.0",
+            "%",
+            "25.0",
+            "%",
+            "yes",
+        ] in lines
         points = json.loads((tmp_path / "o" / "summary.json").read_text(encoding="utf-8"))["points"]
         assert [point["sweep"] for point in points] == ["ways"] * 4 + ["drains"] * 2
         assert points[1]["vary"] == {"workload.shape": "f32[2,2]", "compile.via": "dram"}
@@ -232,7 +246,7 @@ class TestSchema:
     def test_unknown(self, run: Run) -> None:
         assert run("schema", "chpi")[::2] == (
             2,
-            'systolic: error: no schema "chpi" (known: chip, run); perhaps "chip" was meant\n',
+            'systolic: error: no schema "chpi" (known: chip, run, system); perhaps "chip" was meant\n',
         )
 
 
@@ -257,7 +271,7 @@ class TestFailures:
             (["run", FIG3, "--set", "workload.shape=f32[1000,1000]"],
              "state_buffer of ideal-4x4 has no room for source: f32[1000,1000]{1,0} takes 1000000 "
              "bytes of each of 4 partitions, found 16384"),
-            (["rnu"], "No such command 'rnu' (known: run, trace, "),
+            (["rnu"], "No such command 'rnu' (known: run, import, trace, "),
             (["run"], "Missing argument 'CONFIG'"),
             (["run", FIG3, "--bogus"], "No such option: --bogus"),
             (["run", FIG3, "--out"], "Option '--out' requires an argument"),

@@ -52,7 +52,9 @@ def test_inputs_that_are_missing_unknown_or_double() -> None:
 
 def test_options_that_do_not_belong() -> None:
     fig3 = ROOT / "configs" / "runs" / "transpose_fig3.toml"
-    assert refused("run", fig3, "--input", "a=a.npy").startswith("--input: is for programs, and ")
+    assert refused("run", fig3, "--input", "q=q.npy").endswith(
+        "[workload] tensors.q: is no input of transpose (known: source)"
+    )
     assert refused("run", fig3, "--no-check").startswith("--no-check: is for programs, and ")
     assert refused("run", LAYER, "--chip", "ideal_4x5").endswith('perhaps "ideal_4x4" was meant')
     assert refused("run", LAYER, "--engine", "evnt").endswith('perhaps "event" was meant')

@@ -12,10 +12,12 @@ import warnings
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pytest
 
 from support.command_line import run_command
 from systolic.report.plots.table import PLOTS
+from systolic.run.folder import npy_name
 
 HOSTILE = ("=1+1", "$x^{2$", "[/red]", "<script>", "层一", "a & b")
 FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH = HOSTILE
@@ -85,7 +87,9 @@ def test_a_graph_in_tables_and_files() -> None:
     assert FIRST in out
 
 
-@pytest.mark.parametrize("view", [n for n, plot in PLOTS.items() if plot.given in ("run", "summary")])
+@pytest.mark.parametrize(
+    "view", [n for n, plot in PLOTS.items() if plot.given in ("run", "summary")]
+)
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_a_graph_in_every_picture(view: str, form: str) -> None:
     with warnings.catch_warnings():
@@ -121,5 +125,7 @@ def test_a_layout_and_a_program() -> None:
     status, out, err = run_command("run", "p.txt", "--values", "none", "--out", "o")
     assert status == 0, err
     assert "$x^{2$ [red]" in out or "p.txt" in out
-    for view in ("timeline", "wavefront"):
-        assert run_command("plot", view, "p.txt", "--out", "p.png")[0] == 0
+    np.save(npy_name("=a"), np.ones((4, 4), np.float32))
+    for view, inputs in (("timeline", ()), ("wavefront", ("--input", "."))):
+        told = run_command("plot", view, "p.txt", *inputs, "--out", "p.png")
+        assert told[0] == 0, told

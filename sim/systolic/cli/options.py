@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 VALUES = ("exact", "none")
 LONGEST_NUMBER = 18
+MOST_NAMES = 20
 NO_CONFIG = (
     "Missing argument 'CONFIG': needs a run file, a program, or --again SUMMARY "
     "(systolic run --help lists the options)"
@@ -234,6 +235,9 @@ def _input_data(config: Path, given: Sequence[str], others: Sequence[Override]) 
             names = load_run(config, others).graph.inputs
             pairs = [(each, Path(text) / npy_name(each)) for each in names]
             pairs = [(each, path) for each, path in pairs if path.exists()]
+            if not pairs:
+                known = ", ".join(npy_name(each) for each in names[:MOST_NAMES])
+                raise SystolicError(f"--input: {text} holds none of the inputs ({known})")
         else:
             needed = "NAME=FILE.npy, or a folder of them"
             raise SystolicError(f'--input: needs {needed}, found "{shortened(text)}"')

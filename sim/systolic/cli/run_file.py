@@ -230,8 +230,10 @@ class ProgressBar:
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """Show that `done` of `total` instructions (or points) are done, and a note beside it."""
         if self._bar:
-            text = f"{self._name}: {note}" if note else None
-            self._bar.update(self._bar.task_ids[0], completed=done, total=total, description=text)
+            task = self._bar.task_ids[0]
+            self._bar.update(task, completed=done, total=total)
+            if note:
+                self._bar.update(task, description=f"{self._name}: {note}")
 
     def _begin(self) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from systolic.config.operation_keys import (
 )
 from systolic.config.run_file import OperationTable, TensorTable, WorkloadTable
 from systolic.config.shape_table import ShapeTable
+from systolic.errors import shortened
 from systolic.workload import (
     OPERATIONS,
     DataSource,
@@ -51,19 +52,25 @@ def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
     return _lone(table, table.op, blame)
 
 
-def with_operands(tables: dict[str, Any]) -> dict[str, Any]:
+def with_operands(tables: dict[str, Any], blame: Blame) -> dict[str, Any]:
     """Return a run file's tables, [workload.tensors.NAME] of a lone operation with their shapes.
 
     Such a table says where the elements of an operand come from; its shape is a key of [workload].
     """
     workload = tables.get("workload")
-    if not isinstance(workload, dict) or workload.get("op") not in OPERATIONS:
+    if not isinstance(workload, dict) or not isinstance(workload.get("op"), str):
+        return tables
+    if workload["op"] not in OPERATIONS:
         return tables
     entries = workload.get("tensors")
     if not isinstance(entries, dict):
         return tables
     row = OPERATIONS[workload["op"]]
     keys = dict(zip((each.name for each in row.operands), operand_keys(row), strict=True))
+    for name in entries:
+        if name not in keys:
+            known = f"is no input of {workload['op']} (known: {', '.join(keys)})"
+            raise blame.line("workload", f"tensors.{shortened(name)}", known)
     shapes = {name: workload.get(key) for name, key in keys.items()}
     filled = {
         name: {**(given if isinstance(given, dict) else {"shape": given}), **entry}

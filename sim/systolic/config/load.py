@@ -284,10 +284,10 @@ def _run_file(tables: dict[str, Any], path: Path, overrides: tuple[Override, ...
     given = apply(tables, overrides)
     if "chip" not in given and is_model(path):
         raise ConfigError(f"{path}: is a model, which names no chip; needs one", setting="chip")
+    blame = Blame(path, overrides)
+    given = with_operands(with_model(given, path.parent, blame), blame)
     try:
-        return RunFile.model_validate(
-            with_operands(with_model(given, path.parent, Blame(path, overrides)))
-        )
+        return RunFile.model_validate(given)
     except ValidationError as error:
         raise explain(error, RunFile, lambda at: origin_of(at, overrides, str(path))) from None
 

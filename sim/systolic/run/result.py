@@ -9,16 +9,18 @@ import copy
 import importlib
 import io
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa import Program
-from systolic.isa.joint import JointProgram
 from systolic.report.summary.wording import number, plural
 from systolic.trace.records import Trace
+
+if TYPE_CHECKING:
+    from systolic.isa.joint import JointProgram  # chips of one core need none of it
 
 HTML_COLUMNS = 120
 
