@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import networkx
 import pytest
@@ -145,3 +146,20 @@ def test_a_toml_file_of_links_and_routes(tmp_path):
     )
     network = read_network({"file": str(file), "link": {"bytes_per_cycle": 8}})
     assert network.route("a", "b").channels == (0,)
+
+
+@pytest.mark.parametrize("routes", ["", "[[routes]]\nsource = 'a'\ntarget = 'b'\nlinks = [0]\n"])
+def test_a_network_of_a_file_can_be_sent_to_a_process(routes, tmp_path):
+    file = tmp_path / "net.toml"
+    file.write_text(f"[[links]]\nsource = 'a'\ntarget = 'b'\nlatency_cycles = 3\n{routes}")
+    network = read_network({"file": str(file), "link": {"bytes_per_cycle": 8}})
+    assert pickle.loads(pickle.dumps(network)).route("a", "b").links == (0,)
+
+
+@pytest.mark.parametrize("table", NAMED, ids=str)
+def test_a_named_network_can_be_sent_to_a_process(table):
+    network = named(table)
+    sent = pickle.loads(pickle.dumps(network))
+    for source, target in itertools.permutations(network.hosts, 2):
+        one, other = network.route(source, target), sent.route(source, target)
+        assert (one.links, one.channels) == (other.links, other.channels)

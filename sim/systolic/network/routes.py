@@ -1,9 +1,13 @@
-"""Routes from a table, or the shortest ones where the table has none; each must fit its links."""
+"""Routes from a table, or the shortest ones where the table has none; each must fit its links.
+
+A router is no function inside another, so that networks can be sent to other processes.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from systolic.errors import ConfigError, perhaps
 from systolic.network.network import NetworkLink, NetworkRoute
@@ -21,14 +25,19 @@ def table_router(
         pairs = [(each.source, each.target) for each in routes]
         source, target = next(pair for pair in pairs if pairs.count(pair) > 1)
         raise ConfigError(f"network: two routes from node {source} to node {target}")
+    return partial(_table_route, nodes, known)
 
-    def route(source: NodeName, target: NodeName) -> NetworkRoute:
-        check_nodes((source, target), nodes)
-        if (source, target) not in known:
-            raise ConfigError(f"network: no route from node {source} to node {target}")
-        return known[source, target]
 
-    return route
+def _table_route(
+    nodes: Sequence[NodeName],
+    known: Mapping[tuple[NodeName, NodeName], NetworkRoute],
+    source: NodeName,
+    target: NodeName,
+) -> NetworkRoute:
+    check_nodes((source, target), nodes)
+    if (source, target) not in known:
+        raise ConfigError(f"network: no route from node {source} to node {target}")
+    return known[source, target]
 
 
 def check_nodes(asked: Sequence[NodeName], nodes: Sequence[NodeName]) -> None:
@@ -67,22 +76,29 @@ def shortest_router(nodes: Sequence[NodeName], links: Sequence[NetworkLink]) -> 
     leaving: dict[NodeName, list[int]] = {node: [] for node in nodes}
     for number, link in enumerate(links):
         leaving[link.source].append(number)
+    return partial(_shortest_route, nodes, links, leaving)
 
-    def route(source: NodeName, target: NodeName) -> NetworkRoute:
-        check_nodes((source, target), nodes)
-        came_by: dict[NodeName, int] = {}
-        queue = deque([source])
-        while queue and target not in came_by:
-            for number in leaving[queue.popleft()]:
-                node = links[number].target
-                if node not in came_by and node != source:
-                    came_by[node] = number
-                    queue.append(node)
-        if target not in came_by:
-            raise ConfigError(f"network: no links lead from node {source} to node {target}")
-        way = [came_by[target]]
-        while links[way[0]].source != source:
-            way.insert(0, came_by[links[way[0]].source])
-        return NetworkRoute(tuple(way), (0,) * len(way))
 
-    return route
+def _shortest_route(
+    nodes: Sequence[NodeName],
+    links: Sequence[NetworkLink],
+    leaving: Mapping[NodeName, Sequence[int]],
+    source: NodeName,
+    target: NodeName,
+) -> NetworkRoute:
+    """Return the shortest way; leaving: the numbers of the links from each node."""
+    check_nodes((source, target), nodes)
+    came_by: dict[NodeName, int] = {}
+    queue = deque([source])
+    while queue and target not in came_by:
+        for number in leaving[queue.popleft()]:
+            node = links[number].target
+            if node not in came_by and node != source:
+                came_by[node] = number
+                queue.append(node)
+    if target not in came_by:
+        raise ConfigError(f"network: no links lead from node {source} to node {target}")
+    way = [came_by[target]]
+    while links[way[0]].source != source:
+        way.insert(0, came_by[links[way[0]].source])
+    return NetworkRoute(tuple(way), (0,) * len(way))

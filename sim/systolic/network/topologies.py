@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from systolic.errors import ConfigError
@@ -140,20 +141,21 @@ def _clos(table: NetworkTable) -> Topology:
     for leaf in range(leaves):
         for spine in range(spines):
             ends += [(f"leaf{leaf}", f"spine{spine}"), (f"spine{spine}", f"leaf{leaf}")]
-
-    def route(source: NodeName, target: NodeName) -> NetworkRoute:
-        first, last = _number(source, count), _number(target, count)
-        here, there = first // hosts, last // hosts
-        links = [2 * first]
-        if here != there:
-            spine, base = (first + last) % spines, 2 * count
-            links += [
-                base + 2 * (here * spines + spine),
-                base + 2 * (there * spines + spine) + 1,
-            ]
-        links.append(2 * last + 1)
-        return NetworkRoute(tuple(links), (0,) * len(links))
-
     names = (*range(count), *(f"leaf{n}" for n in range(leaves)))
     nodes: tuple[NodeName, ...] = (*names, *(f"spine{n}" for n in range(spines)))
-    return Topology(nodes, tuple(range(count)), tuple(ends), route, 1)
+    router = partial(_clos_route, count, hosts, spines)
+    return Topology(nodes, tuple(range(count)), tuple(ends), router, 1)
+
+
+def _clos_route(
+    count: int, hosts: int, spines: int, source: NodeName, target: NodeName
+) -> NetworkRoute:
+    """Return the way from host to host; count: all hosts, `hosts` of them at each leaf."""
+    first, last = _number(source, count), _number(target, count)
+    here, there = first // hosts, last // hosts
+    links = [2 * first]
+    if here != there:
+        spine, base = (first + last) % spines, 2 * count
+        links += [base + 2 * (here * spines + spine), base + 2 * (there * spines + spine) + 1]
+    links.append(2 * last + 1)
+    return NetworkRoute(tuple(links), (0,) * len(links))
