@@ -24,13 +24,13 @@ CHIP_NAMES = chips_of_one_core()
 HOMES = ("dram", "state_buffer")
 DTYPES = ("f32", "bf16", "f16")
 FUNCTIONS = tuple(get_args(FunctionName))
-BINARY = ("add", "subtract", "multiply", "divide", "max", "min", "greater", "equal")
+BINARY = ("add", "subtract", "multiply", "divide", "remainder", "max", "min", "greater", "equal")
 SAME = ("transpose", "reshape", "relayout", "cast", "concat", "slice")
 SUMS = ("matmul", "sum", "greatest", "softmax", "causal_mask")
 PLAIN = (*FUNCTIONS, *BINARY, "transpose", "relayout", "cast")
 STEPS = (*FUNCTIONS, *BINARY, *SAME, *SUMS)
 SIDE = 6
-QUICK, SLOW, SEED = 400, 8000, 20
+QUICK, SLOW, SEED = 400, 1600, 20
 REFUSED = ("cannot", "no engine", "has no", "does not")
 
 
@@ -136,7 +136,8 @@ def test_many_pairs_of_operations() -> None:
 @pytest.mark.parametrize("home", HOMES)
 @pytest.mark.parametrize("chip", CHIP_NAMES)
 @pytest.mark.parametrize(
-    ("function", "number"), [("exponential", 100), ("reciprocal", 0), ("log", 0)]
+    ("function", "number"),
+    [("exponential", 100), ("expm1", 100), ("reciprocal", 0), ("log", 0), ("log1p", -1)],
 )
 def test_a_function_behind_a_transpose(function: str, number: float, chip: str, home: str) -> None:
     builder = GraphBuilder(home)

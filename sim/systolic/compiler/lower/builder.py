@@ -29,6 +29,7 @@ from systolic.compiler.lower.strand_tensors import StrandTensors
 from systolic.compiler.lower.strands import Strands
 from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
+from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph
@@ -352,7 +353,11 @@ class LayerBuilder(ViewMaker):
                     cycles = turn + self._move_cost(tensor, first, last, limit)
                     if best is None or cycles < best.cycles:
                         best = _WayToView(cycles, matrix, first, last, axes)
-        assert best is not None, "a tensor on the chip has a view"
+        if best is None:
+            raise CompileError(
+                f'"{tensor}": {self.graph.shape(tensor)} lies on the chip as its operation cannot '
+                "take it, and no way leads from there to another view"
+            )
         return best
 
     def _legs(

@@ -50,11 +50,21 @@ def test_values_are_those_of_jax(name: str) -> None:
     check_against_jax(name, "ideal_128x128")
 
 
+LACKING = (
+    r"no engine of \S+ does copy_predicated",
+    r"the array of \S+ cannot take s8",
+)
+"""What the other chips cannot do: such a model is refused, with the reason."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("chip", ["ideal_128x128", "patent_128x64", "neuroncore_v2"])
+@pytest.mark.parametrize("chip", ["patent_128x64", "neuroncore_v2"])
 @pytest.mark.parametrize("name", DONE)
 def test_values_are_those_of_jax_on_other_chips(name: str, chip: str) -> None:
-    check_against_jax(name, chip)
+    try:
+        check_against_jax(name, chip)
+    except systolic.errors.SystolicError as error:
+        assert any(re.search(lacking, str(error)) for lacking in LACKING), error
 
 
 @pytest.mark.parametrize("name", sorted(set(MODELS) - set(DONE)))
