@@ -35,7 +35,10 @@ from systolic.workload.operations.binary import BinaryAttributes, placed_dims
 from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
 from systolic.workload.operations.select import SelectAttributes
 
-POLES = ("exponential", "log", "reciprocal", "rsqrt", "square_root", "divide", "power")
+POLES = (
+    "exponential", "expm1", "log", "log1p", "reciprocal", "rsqrt", "square_root", "divide", "power",
+    "remainder",
+)  # fmt: skip
 """What makes infinities or NaN of numbers that are far from the ends of their type."""
 
 
