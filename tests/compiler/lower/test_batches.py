@@ -100,7 +100,7 @@ def test_a_result_whose_batch_lies_in_the_columns_of_tiles_is_one_copy() -> None
     result = systolic.run(graph, "lpddr5_6400_128x128", values=False)
     assert result.summary["transfers"]["copies"] < 10
     assert result.summary["dram_bytes"] == 4 * 8 * 64 * (80 + 80 + 4 * 64)  # no gap is moved
-    assert result.cycles < 2.5 * result.summary["bound"]["cycles"]
+    assert result.cycles < 75_000
 
 
 def test_matrices_that_are_turned_one_after_another_do_not_wait_for_one_another() -> None:
