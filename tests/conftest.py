@@ -14,6 +14,8 @@ from hypothesis import settings
 collect_ignore = ["regression_example"]  # a repository of its own: test_pytest_plugin.py runs it
 
 os.environ.setdefault("SYSTOLIC_VERIFY", "1")  # the compiler checks the result of every pass
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")  # the processes of pytest share the CPUs already
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
