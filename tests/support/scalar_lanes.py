@@ -71,6 +71,15 @@ def power(a: float, b: float) -> float:
         return math.nan
 
 
+def remainder(a: float, b: float) -> float:
+    """Return what is left of a, with its sign, after whole multiples of b."""
+    if math.isnan(a) or math.isnan(b) or math.isinf(a) or b == 0:
+        return math.nan
+    if math.isinf(b):
+        return a
+    return math.copysign(float(abs(Fraction(a)) % abs(Fraction(b))), a)
+
+
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "equal": lambda a, b: a == b,
     "not_equal": lambda a, b: a != b,
@@ -92,6 +101,8 @@ FLOATS: dict[str, Callable[[float, float], float]] = {
     "logical_xor": lambda a, b: float((a != 0) != (b != 0)),
     "abs_max": lambda a, b: abs(a) if math.isnan(a) or abs(a) > abs(b) else abs(b),
     "abs_min": lambda a, b: abs(a) if math.isnan(a) or abs(a) < abs(b) else abs(b),
+    "remainder": remainder,
+    "arctan2": lambda a, b: rounded(math.atan2(a, b)),
 }
 
 
@@ -105,6 +116,12 @@ def quotient(a: int, b: int) -> int:
     return wrapped(whole if (a < 0) == (b < 0) else -whole)
 
 
+def rest(a: int, b: int) -> int:
+    """Return what is left of a, with its sign, after whole multiples of b; of 0, a itself."""
+    left = abs(a) % abs(b) if b else abs(a)
+    return wrapped(-left if a < 0 else left)
+
+
 def shift_right_arithmetic(a: int, b: int) -> int:
     return a >> b if 0 <= b < 32 else (-1 if a < 0 else 0)
 
@@ -114,6 +131,7 @@ INTEGERS: dict[str, Callable[[int, int], int]] = {
     "subtract": lambda a, b: wrapped(a - b),
     "multiply": lambda a, b: wrapped(a * b),
     "divide": quotient,
+    "remainder": rest,
     "max": lambda a, b: a if a > b else b,
     "min": lambda a, b: a if a < b else b,
     "and": lambda a, b: a & b,
@@ -279,6 +297,36 @@ def _bell(x: float) -> float:
         return float(2 * (-_precise(x) * _precise(x)).exp() / PI.sqrt())
 
 
+def _cube_root(x: float) -> float:
+    if x == 0 or math.isinf(x):
+        return x
+    with localcontext(prec=60):
+        return math.copysign(float(Decimal(abs(x)) ** (Decimal(1) / 3)), x)
+
+
+def _less_one(x: float) -> float:
+    """Return exp(x) - 1."""
+    try:
+        return math.expm1(x)
+    except OverflowError:
+        return math.inf
+
+
+def _whole(x: float, towards: Callable[[float], int]) -> float:
+    """Return a whole number beside x, which has the sign of x when it is 0."""
+    return x if math.isinf(x) else math.copysign(float(abs(towards(x))), x)
+
+
+def _from_half_up(x: float) -> int:
+    """Return the nearest whole number, of two the one away from 0."""
+    return math.floor(abs(Fraction(x)) + Fraction(1, 2))
+
+
+def _slope(x: float) -> float:
+    """Return x / 6 + 1 / 2 between 0 and 1."""
+    return 1.0 if x >= 3 else 0.0 if x <= -3 else float(Fraction(x) / 6 + Fraction(1, 2))
+
+
 PI = Decimal(
     "3.141592653589793238462643383279502884197169399375105820974944592307816406286208"
     "99862803482534211706798214808651328230664709384460955058223172535940812848111745"
@@ -316,11 +364,24 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
     "gelu_sigmoid": lambda x: _gated(x, 1.702 * x),
     "gelu_sigmoid_derivative": lambda x: _gate_derivative(1.702 * x),
     "silu_derivative": _gate_derivative,
+    "cos": lambda x: math.nan if math.isinf(x) else math.cos(x),
+    "floor": lambda x: _whole(x, math.floor),
+    "ceil": lambda x: _whole(x, math.ceil),
+    "round": lambda x: _whole(x, round),
+    "round_away": lambda x: _whole(x, _from_half_up),
+    "log1p": lambda x: math.nan if x < -1 else -math.inf if x == -1 else math.log1p(x),
+    "expm1": _less_one,
+    "cbrt": _cube_root,
+    "elu": lambda x: x if x > 0 else math.expm1(x),
+    "selu": lambda x: 1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * math.expm1(x)),
+    "hard_sigmoid": _slope,
+    "hard_swish": lambda x: -0.0 if x <= -3 else x if x >= 3 else x * _slope(x),
 }
 EXACT = frozenset(FUNCTIONS) - {
     "exponential", "sigmoid", "tanh", "gelu", "silu", "rsqrt", "log", "sin", "softplus", "mish",
     "erf", "erf_derivative", "arctan", "gelu_erf", "gelu_erf_derivative", "gelu_sigmoid",
-    "gelu_sigmoid_derivative", "silu_derivative",
+    "gelu_sigmoid_derivative", "silu_derivative", "cos", "log1p", "expm1", "cbrt", "elu", "selu",
+    "hard_sigmoid", "hard_swish",
 }  # fmt: skip
 """The others rest on a mathematical library: two of them may give neighbouring float32."""
 

@@ -147,7 +147,9 @@ CASES = {
         'function: there is no "sigmiod" (there are: identity, exponential, square, square_root, '
         "binary_step, bipolar_step, sigmoid, ramp, tanh, gelu, silu, reciprocal, rsqrt, log, sin, "
         "abs, sign, leaky_relu, softplus, mish, erf, erf_derivative, arctan, gelu_erf, "
-        "gelu_erf_derivative, gelu_sigmoid, gelu_sigmoid_derivative, silu_derivative, relu6); "
+        "gelu_erf_derivative, gelu_sigmoid, gelu_sigmoid_derivative, silu_derivative, relu6, "
+        "cos, floor, ceil, round, round_away, log1p, expm1, cbrt, elu, selu, hard_sigmoid, "
+        "hard_swish); "
         'perhaps "sigmoid" was meant',
     ),
     "reduction": (
@@ -201,7 +203,7 @@ CASES = {
         'op: there is no "plus" (there are: add, subtract, multiply, divide, power, max, min, and, '
         "or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
         "equal, not_equal, greater, greater_equal, less, less_equal, "
-        "logical_and, logical_or, logical_xor, abs_max, abs_min)",
+        "logical_and, logical_or, logical_xor, abs_max, abs_min, remainder, arctan2)",
     ),
     "bits": (replace(PAIR, op="and"), "op: and takes integers, but left is floating-point"),
     "bits of right": (
@@ -225,7 +227,7 @@ CASES = {
         'then: there is no "nand" (there are: add, subtract, multiply, divide, power, max, min, '
         "and, or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
         "equal, not_equal, greater, greater_equal, less, less_equal, "
-        "logical_and, logical_or, logical_xor, abs_max, abs_min); "
+        "logical_and, logical_or, logical_xor, abs_max, abs_min, remainder, arctan2); "
         'perhaps "and" was meant',
     ),
     "requantise to floats": (
