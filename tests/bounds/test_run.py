@@ -21,11 +21,11 @@ from systolic.hw.formulas.engines import written_bytes
 from systolic.hw.formulas.sequencing import behind_fetch
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import Bound, dram_bound
-from systolic.shipped import CHIPS
+from systolic.shipped import CHIPS, chips_of_one_core
 from systolic.workload import Graph, GraphBuilder
 
 RUNS = Path(__file__).resolve().parents[2] / "configs" / "runs"
-NAMES = sorted(path.stem for path in CHIPS.glob("*.toml"))
+NAMES = chips_of_one_core()
 BYTE_A_CYCLE = {"dram": {"bytes_per_cycle": 1, "latency_cycles": 0}, "dma": {"bytes_per_cycle": 1}}
 
 
