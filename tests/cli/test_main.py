@@ -145,8 +145,6 @@ class TestRun:
             "%",
             "25.0",
             "%",
-            "25.0",
-            "%",
             "yes",
         ] in lines
         points = json.loads((tmp_path / "o" / "summary.json").read_text(encoding="utf-8"))["points"]
