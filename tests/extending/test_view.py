@@ -28,7 +28,7 @@ def test_a_view_is_a_row(tmp_path, monkeypatch):
     file = tmp_path / "a.png"
     assert run_command("plot", "starts", FIG_3, "--out", file) == (0, f"{file}\n", "")
     assert imread(file).shape[:2] == (round((HEAD + 2) * 150), 1800)
-    assert run_command("plot", "--list")[1].endswith("starts      starts of instructions\n")
+    assert run_command("plot", "--list")[1].endswith("starts        starts of instructions\n")
     assert refused("plot", "starts", FIG_3, "--out", file, "--cycles", "1:2") == (
         "--cycles: means nothing to the view starts"
     )

@@ -32,6 +32,13 @@ ONE: dict[str, Meaning] = {
     "rsqrt": lambda x: 1 / np.sqrt(x), "log": np.log, "sin": np.sin, "abs": np.abs,
     "sign": np.sign, "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "softplus": lambda x: np.log1p(np.exp(x)), "relu6": lambda x: np.clip(x, 0, 6),
+    "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))), "erf": np.vectorize(math.erf),
+    "arctan": np.arctan, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "round": np.rint,
+    "gelu_erf": np.vectorize(lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2),
+    "round_away": lambda x: np.floor(x + 0.5), "log1p": np.log1p, "expm1": np.expm1,
+    "cbrt": np.cbrt, "elu": lambda x: x, "selu": lambda x: 1.0507009873554805 * x,
+    "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "max": np.max, "reduce_max": np.max, "min": np.min, "reduce_min": np.min,
     "mean": np.mean, "reduce_mean": np.mean, "sum": np.sum, "reduce_sum": np.sum,
     "permute": np.transpose, "copy": lambda x: x,
@@ -39,7 +46,7 @@ ONE: dict[str, Meaning] = {
 TWO: dict[str, Meaning] = {
     "add": np.add, "sub": np.subtract, "subtract": np.subtract, "mul": np.multiply,
     "multiply": np.multiply, "div": np.divide, "divide": np.divide, "pow": np.power,
-    "power": np.power, "maximum": np.maximum, "minimum": np.minimum,
+    "power": np.power, "remainder": np.fmod, "arctan2": np.arctan2, "maximum": np.maximum, "minimum": np.minimum,
     "equal": np.equal, "not_equal": np.not_equal, "greater": np.greater,
     "greater_equal": np.greater_equal, "less": np.less, "less_equal": np.less_equal,
     **dict.fromkeys(

@@ -37,7 +37,7 @@ CHIP_EVENTS: dict[int, tuple[Any, bool]] = {
     for number, event in EVENTS.items()
     for remote in (False, True)
 }
-OF_ONE_CORE = {n: row for n, row in BY_NUMBER.items() if row.cls not in (DmaMove, Command)}
+OF_SEVERAL_CORES = (DmaMove, Command)
 
 
 class Reader:
@@ -165,8 +165,9 @@ def _access(reader: Reader) -> Access:
 
 
 def _instruction(reader: Reader) -> Instruction:
-    known = BY_NUMBER if reader.several else OF_ONE_CORE
-    opcode = reader.one_of(known, "operation")
+    opcode = reader.one_of(BY_NUMBER, "operation")
+    if opcode.cls in OF_SEVERAL_CORES and not reader.several:
+        reader.refuse(f"operation {opcode.number} is unknown")
     values = {field.name: _field(reader, field) for field in opcode.fields}
     waits = reader.many(lambda: Wait(*_pair(reader)), 16)
     posts = reader.many(lambda: _post(reader), 9)
