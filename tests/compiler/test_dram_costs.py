@@ -125,15 +125,6 @@ def test_more_bursts_show_that_a_long_copy_goes_to_all_channels_alike():
     assert (few, many) == (2, 1)
 
 
-def test_of_two_ways_the_sooner_one_is_planned_where_channels_are_many():
-    """In 11 tiles engines begin sooner than in 4: 7,784 cycles, not 9,496."""
-    builder = GraphBuilder(home="dram")
-    builder.tensor("x", "f16[16,77,8,96]{3,2,1,0:T(8,128)(2,1)}")
-    builder.add("reshape", ("x",), "f16[16,77,8,6,16]", name="y")
-    result = systolic.run(builder.graph(), "hbm3_128x128", values=False)
-    assert result.cycles < 8400
-
-
 def test_copies_are_dealt_out_over_engines():
     """Of four queues, 0 and 2 belong to one engine and 1 and 3 to the other."""
     chip = ideal_chip(
