@@ -46,7 +46,8 @@ ONE: dict[str, Meaning] = {
 TWO: dict[str, Meaning] = {
     "add": np.add, "sub": np.subtract, "subtract": np.subtract, "mul": np.multiply,
     "multiply": np.multiply, "div": np.divide, "divide": np.divide, "pow": np.power,
-    "power": np.power, "remainder": np.fmod, "arctan2": np.arctan2, "maximum": np.maximum, "minimum": np.minimum,
+    "power": np.power, "remainder": np.fmod, "arctan2": np.arctan2,
+    "maximum": np.maximum, "minimum": np.minimum,
     "equal": np.equal, "not_equal": np.not_equal, "greater": np.greater,
     "greater_equal": np.greater_equal, "less": np.less, "less_equal": np.less_equal,
     **dict.fromkeys(
