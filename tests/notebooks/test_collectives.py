@@ -7,7 +7,7 @@ import io
 import json
 from pathlib import Path
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04_collectives.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "05_collectives.ipynb"
 
 
 def test_cells_run_in_one_namespace() -> None:
