@@ -64,7 +64,7 @@ def test_values_are_those_of_jax_on_other_chips(name: str, chip: str) -> None:
     try:
         check_against_jax(name, chip)
     except systolic.errors.SystolicError as error:
-        assert any(re.search(lacking, str(error)) for lacking in LACKING), error
+        assert any(re.search(lacking, str(error)) for lacking in LACKING), error  # noqa: PT017
 
 
 @pytest.mark.parametrize("name", sorted(set(MODELS) - set(DONE)))
