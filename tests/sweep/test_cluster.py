@@ -17,6 +17,7 @@ import pytest
 
 from support.sweeps import sweep, sweep_file
 from systolic.sweep import store as stores
+from systolic.sweep.key import TIMING_VERSION
 from systolic.sweep.store import RESULTS, rows_of
 
 SIM = Path(stores.__file__).resolve().parents[2]
@@ -188,6 +189,7 @@ def test_a_worker_of_another_version_is_refused(tmp_path: Path) -> None:
         status, out, err = ended(client(path, tmp_path / "o", address))
     assert (status, out) == (2, "")
     assert err.startswith(f"systolic: error: {address}: worker tcp://")
-    assert "has systolic 9.9.9 (timing rules 1), and this client systolic" in err
+    rules = f"(timing rules {TIMING_VERSION})"
+    assert f"has systolic 9.9.9 {rules}, and this client systolic" in err
     assert err.count("\n") == 1
     assert not keys(tmp_path / "o")
