@@ -111,12 +111,13 @@ PLAIN = {
 }
 SECOND_STATEMENT = (
     "mish", "erf", "erf_derivative", "arctan", "gelu_erf", "gelu_erf_derivative", "gelu_sigmoid",
-    "gelu_sigmoid_derivative", "silu_derivative",
+    "gelu_sigmoid_derivative", "silu_derivative", "cos", "floor", "ceil", "round", "round_away",
+    "log1p", "expm1", "cbrt", "elu", "selu", "hard_sigmoid", "hard_swish",
 )  # fmt: skip
 """No plain line says these: their digits are those of `support.scalar_lanes`."""
 PLAIN |= {name: scalar_lanes.FUNCTIONS[name] for name in SECOND_STATEMENT}
 EXACT = {"identity", "square", "square_root", "binary_step", "bipolar_step", "ramp", "reciprocal",
-         "abs", "sign", "leaky_relu"}  # fmt: skip
+         "abs", "sign", "leaky_relu", "floor", "ceil", "round", "round_away"}  # fmt: skip
 
 
 @given(st.sampled_from(get_args(ActivationFunction)), st.lists(ordinary, min_size=1, max_size=5))
@@ -171,6 +172,18 @@ def test_functions_of_what_is_not_finite(name):
         "gelu_sigmoid": [math.inf, -0.0, -0.0],
         "gelu_sigmoid_derivative": [1.0, -0.0, 0.5],
         "silu_derivative": [1.0, -0.0, 0.5],
+        "cos": [math.nan, math.nan, 1.0],
+        "floor": [math.inf, -math.inf, -0.0],
+        "ceil": [math.inf, -math.inf, -0.0],
+        "round": [math.inf, -math.inf, -0.0],
+        "round_away": [math.inf, -math.inf, -0.0],
+        "log1p": [math.inf, math.nan, -0.0],
+        "expm1": [math.inf, -1.0, -0.0],
+        "cbrt": [math.inf, -math.inf, -0.0],
+        "elu": [math.inf, -1.0, -0.0],
+        "selu": [math.inf, single(-1.0507009873554805 * 1.6732632423543772), -0.0],
+        "hard_sigmoid": [1.0, 0.0, 0.5],
+        "hard_swish": [math.inf, -0.0, -0.0],
     }[name]
     same(found, [math.nan, *expected])
     assert found.view(np.uint32)[0, 0] == 0x7FC00000

@@ -93,11 +93,11 @@ def _silu_derivative(x: Floats) -> Any:
 def _round_away(x: Floats) -> Any:
     """Return the nearest whole number, of two the one farther from 0."""
     whole = np.trunc(x)
-    return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0)
+    return np.copysign(whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0), x)
 
 
 def _elu(x: Floats) -> Any:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+    return np.where(x > 0, x, np.expm1(np.where(x > 0, 0.0, x)))
 
 
 def _hard_sigmoid(x: Floats) -> Any:
@@ -152,7 +152,7 @@ FUNCTIONS: dict[str, RealFunction] = {
     "cbrt": RealFunction(np.cbrt),
     "elu": RealFunction(_elu),
     "selu": RealFunction(
-        lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0)))
+        lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.where(x > 0, 0.0, x)))
     ),
     "hard_sigmoid": RealFunction(_hard_sigmoid),
     # Minus infinity times a gate of 0 would be a NaN; -0 is its limit.

@@ -72,11 +72,12 @@ def _hard_sigmoid(x: Any) -> Any:
 
 
 def _elu(x: Any) -> Any:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
+    return np.where(x > 0, x, np.expm1(np.where(x > 0, 0.0, x)))
 
 
 def _away(x: Any) -> Any:
-    return np.trunc(x) + np.where(np.abs(x - np.trunc(x)) >= 0.5, np.copysign(1.0, x), 0.0)
+    whole = np.trunc(x)
+    return np.copysign(whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0), x)
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -114,7 +115,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "cbrt": np.cbrt,
     "elu": _elu,
     "selu": lambda x: (
-        1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0.0)))
+        1.0507009873554805
+        * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.where(x > 0, 0.0, x)))
     ),
     "hard_sigmoid": _hard_sigmoid,
     "hard_swish": lambda x: np.where(x <= -3, -0.0, x * _hard_sigmoid(x)),
