@@ -342,6 +342,10 @@ def float_operation(name, a, b):
             return b if not (a < b or math.isnan(a)) else a
         if name.startswith("abs"):
             return float_operation(name[4:], abs(a), abs(b))
+        if name == "remainder":
+            return math.nan if math.isinf(a) or b == 0 else math.fmod(a, b)
+        if name == "arctan2":
+            return single(math.atan2(a, b))
         made = {
             "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
             "divide": np.divide, "power": np.power, **COMPARE, **LOGICAL,
@@ -352,6 +356,8 @@ def float_operation(name, a, b):
 def int_operation(name, a, b):
     if name == "divide":
         return -1 if b == 0 else wrapped(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))
+    if name == "remainder":
+        return a if b == 0 else (abs(a) % abs(b)) * (-1 if a < 0 else 1)
     if name.startswith("abs"):
         return int_operation(name[4:], wrapped(abs(a)), wrapped(abs(b)))
     if name.startswith("shift"):  # Python's integers have no width: shift as far as is asked
@@ -375,7 +381,7 @@ LOGICAL = {
 }  # fmt: skip
 BITS = ("and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic")
 FLOAT_OPS = [name for name in get_args(AluOperation) if name not in BITS]
-INT_OPS = [name for name in get_args(AluOperation) if name != "power"]
+INT_OPS = [name for name in get_args(AluOperation) if name not in ("power", "arctan2")]
 pairs = st.lists(st.tuples(floats, floats), min_size=1, max_size=4)
 int_pairs = st.lists(st.tuples(words, words), min_size=1, max_size=4)
 
