@@ -53,7 +53,8 @@ def test_a_large_run_has_its_grid_without_values(tmp_path: Path) -> None:
     assert imread(file).shape[1] == 2250
     told = refused("plot", "wavefront", SKINNY, "--colour", "value", "--out", tmp_path / "v.png")
     assert told == (
-        "values cannot be coloured: the run kept none; needed a run file of at most 524,288 elements"
+        "values cannot be coloured: the run kept none; "
+        "needed a run file of at most 524,288 elements"
     )
     assert not (tmp_path / "v.png").exists()
 

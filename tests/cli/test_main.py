@@ -244,7 +244,8 @@ class TestSchema:
     def test_unknown(self, run: Run) -> None:
         assert run("schema", "chpi")[::2] == (
             2,
-            'systolic: error: no schema "chpi" (known: chip, run, system); perhaps "chip" was meant\n',
+            'systolic: error: no schema "chpi" (known: chip, run, system); '
+            'perhaps "chip" was meant\n',
         )
 
 

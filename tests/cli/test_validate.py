@@ -97,7 +97,8 @@ def test_a_row_that_is_known_to_be_off_is_no_failure(tmp_path):
 def test_what_is_refused(tmp_path):
     assert refused("validate", "nowhere.csv") == "nowhere.csv: no such file"
     assert refused("validate", "neuron") == (
-        'no validation table "neuron" (known: collectives, neuroncore; a file ends in .csv); perhaps '
+        'no validation table "neuron" (known: collectives, neuroncore; a file ends in .csv); '
+        "perhaps "
         '"neuroncore" was meant'
     )
     file = tmp_path / "t.csv"

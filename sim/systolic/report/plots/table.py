@@ -42,7 +42,8 @@ class Plot:
     """A view: `draw(subject, look)` returns its sheet, which can be saved.
 
     shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun (of a chip of
-    several cores for "cores"), a LayoutSubject or a NetworkPlot. takes: the options that mean something to it.
+    several cores for "cores"), a LayoutSubject or a NetworkPlot. takes: the options that mean
+    something to it.
     """
 
     draw: Callable[[Any, Look], Saved]
