@@ -67,6 +67,8 @@ def is_model(path: Path) -> bool:
     found = FORMATS.get(path.suffix.lower())
     if found is None:
         return False
+    if not path.is_file():  # to open a pipe would wait for who writes it
+        return path.suffix.lower() != ".txt"
     try:
         with path.open("rb") as file:
             return file.read(1 << 12).lstrip().startswith(found.begins)
