@@ -206,9 +206,10 @@ def _give_up(_signal: int, _frame: FrameType | None) -> None:
 
 
 def measured(work: Work, limit_s: float | None = LIMIT_S, bound: int | None = None) -> Row:
-    """Compile and simulate a work, and return its row; given up after so many seconds of CPU.
+    """Compile and simulate a work, and return its row, which says so if the work took too long.
 
-    bound: what the ratio is to, written down once, so that other bounds change no row.
+    limit_s: seconds of CPU; None for no limit. bound: what the ratio is to, written down once, so
+    that other bounds change no row.
     """
     cycles = ratio = busy = None
     busiest = note = ""

@@ -166,7 +166,7 @@ def dask(tasks: list[PointTask]) -> tuple[float, float]:
 
 
 def query(folder: Path, rows: int) -> tuple[float, float]:
-    """Return CPU and wall seconds of a question about so many rows, in parts as a writer leaves."""
+    """Return CPU and wall seconds of one query of a store with `rows` rows, in parts of a writer."""
     from systolic.sweep.query import query as ask
 
     file = sweep_of(folder, "f32[16,16]", 1000)

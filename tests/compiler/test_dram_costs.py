@@ -12,7 +12,7 @@ import systolic
 from support.chips import TYPES, ideal_chip
 from systolic.compiler import compile_graph
 from systolic.compiler.cost.dma import copy_time, queues_of_tile
-from systolic.compiler.cost.dram import CLOSE_BURSTS, SAMPLE_BURSTS, Streams, in_turn_cycles
+from systolic.compiler.cost.dram import Streams, in_turn_cycles
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.config import load_chip
 from systolic.hw.formulas.dram import place
@@ -107,22 +107,6 @@ def test_refresh_takes_its_share():
     plain = copy_time(_chip(outstanding=64), access, there)
     refreshed = _chip(outstanding=64, refresh_interval_cycles=100, refresh_cycles=40)
     assert copy_time(refreshed, access, there).moving == plain.moving * 2
-
-
-def test_more_bursts_show_that_a_long_copy_goes_to_all_channels_alike():
-    """128 rows of 1,024 of each 2,048 bytes on `hbm3_128x128`; 16 have come to half of them."""
-    chip = load_chip(CHIPS / "hbm3_128x128.toml")
-    there = Access(Buffer.DRAM, "f16", 0, 1, 0, ((1024, 128), (1, 512)))
-    here = Access(Buffer.STATE, "f16", 0, 128, 0, ((1, 512),))
-    bursts = (np.arange(128)[:, None] * 2048 + np.arange(32) * 32).ravel()
-    channel = place(chip.dram.organisation, bursts, chip.dram.size_bytes).channel
-    assert set(np.bincount(channel)) == {128}
-    few, many = (
-        max(found) / np.mean(found)
-        for sample in (SAMPLE_BURSTS, CLOSE_BURSTS)
-        for found in [copy_time(chip, there, here, sample).channels]
-    )
-    assert (few, many) == (2, 1)
 
 
 def test_copies_are_dealt_out_over_engines():

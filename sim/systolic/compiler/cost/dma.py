@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from systolic.compiler.cost.dram import SAMPLE_BURSTS, burst_time, bus_cycles, scattered_cycles
+from systolic.compiler.cost.dram import burst_time, bus_cycles, scattered_cycles
 from systolic.compiler.ir.chip_tiles import LARGEST_COLUMNS, block_rows
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced, segments
 from systolic.compiler.ir.nodes import Axes
@@ -53,11 +53,8 @@ class CopyTime:
         return self.latency + self.moving
 
 
-def copy_time(chip: Chip, source: Access, target: Access, sample: int = SAMPLE_BURSTS) -> CopyTime:
-    """Return about what a copy takes in a queue, in its engine and in DRAM.
-
-    sample: the most bursts of DRAM that are looked at on either side.
-    """
+def copy_time(chip: Chip, source: Access, target: Access) -> CopyTime:
+    """Return about what a copy takes in a queue, in its engine and in DRAM."""
     if chip.dma.is_spread:
         return _spread_time(chip, source, target)
     run, rows = min(run_bytes(source), run_bytes(target)), 1
@@ -76,7 +73,7 @@ def copy_time(chip: Chip, source: Access, target: Access, sample: int = SAMPLE_B
         moving = bundles * rows * (run_cycles(chip, run) + _opening(chip, run))
         moving += bundles * rows * chip.dma.descriptor_cycles
         return CopyTime(latency, moving, engine, (size / dram_rate(chip, chip.dma.queues),))
-    times = [burst_time(chip, access, run, sample) for access in ends]
+    times = [burst_time(chip, access, run) for access in ends]
     bursts = max(sum(time.in_hand for time in times), *(each for t in times for each in t.channels))
     moving = round(max(bursts, size / chip.dma.queue_bytes_per_cycle))
     moving += bundles * rows * chip.dma.descriptor_cycles
@@ -93,11 +90,11 @@ def picked_cycles(chip: Chip, rows: Sequence[int]) -> int:
     return copies * (chip.dma.latency_cycles + chip.dram.latency_cycles)
 
 
-def time_of(chip: Chip, copy: DmaCopy, sample: int = SAMPLE_BURSTS) -> CopyTime:
-    """Return about what a copy or a transpose takes; sample: as of `copy_time`."""
+def time_of(chip: Chip, copy: DmaCopy) -> CopyTime:
+    """Return about what a copy or a transpose takes."""
     if isinstance(copy, DmaTranspose):
         return transpose_time(chip, copy.source, copy.target)
-    return copy_time(chip, copy.source, copy.target, sample)
+    return copy_time(chip, copy.source, copy.target)
 
 
 def as_transpose(chip: Chip, source: Access, target: Access) -> Access | None:

@@ -21,9 +21,6 @@ from systolic.isa import Access
 
 SAMPLE_BURSTS = 512
 """The most bursts of an access that an estimate looks at."""
-CLOSE_BURSTS = 4096
-"""The same, where two schedules are compared. Rows at a distance come to all channels in the end,
-the first 512 bursts perhaps to half of 32."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -57,28 +54,23 @@ class BurstTime:
         return round(max(self.in_hand, *self.channels))
 
 
-def burst_time(
-    chip: Chip, access: Access, run_bytes: int, sample: int = SAMPLE_BURSTS
-) -> BurstTime:
-    """Return what the bursts of an access to DRAM take, run by run of so many bytes.
-
-    sample: the most bursts that are looked at.
-    """
+def burst_time(chip: Chip, access: Access, run_bytes: int) -> BurstTime:
+    """Return what the bursts of an access to DRAM take, which come in runs of `run_bytes`."""
     parts = chip.dram.organisation
     assert parts is not None
     _, burst_cycles = chip.burst_cycles()
     dram = _Dram(parts, chip.dram.size_bytes, burst_cycles)
-    return _burst_time(dram, access, run_bytes, sample)
+    return _burst_time(dram, access, run_bytes)
 
 
 @lru_cache(maxsize=4096)
-def _burst_time(dram: _Dram, access: Access, run_bytes: int, most: int) -> BurstTime:
+def _burst_time(dram: _Dram, access: Access, run_bytes: int) -> BurstTime:
     """Return that time; plans that are weighed against each other ask for the same accesses."""
     parts = dram.parts
     each = run_bytes // access.element_bytes
-    starts = _run_starts(access, each, most) * access.element_bytes
+    starts = _run_starts(access, each, SAMPLE_BURSTS) * access.element_bytes
     bursts = -(-(int(starts[0]) % parts.burst_bytes + run_bytes) // parts.burst_bytes)
-    sample = _first_bursts(parts.burst_bytes, starts, bursts, most)
+    sample = _first_bursts(parts.burst_bytes, starts, bursts, SAMPLE_BURSTS)
     found = place(parts, sample.ravel(), dram.size_bytes)
     opened = _openings(parts, found, sample)
     return _time(dram, found, opened, access.elements // each * bursts / sample.size)

@@ -15,7 +15,6 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from systolic.compiler.cost.dma import CopyTime, engine_pool, time_of
-from systolic.compiler.cost.dram import CLOSE_BURSTS, SAMPLE_BURSTS
 from systolic.compiler.ir.drafts import Draft
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
@@ -26,9 +25,9 @@ from systolic.isa.engines import pace_of
 from systolic.isa.streaming import streaming
 
 
-def estimated_ticks(drafts: Sequence[Draft], chip: Chip, *, closely: bool = False) -> int:
-    """Return about how many ticks the drafts take; closely: more bursts of a copy are looked at."""
-    pace = _Timetable(chip, drafts, sample=CLOSE_BURSTS if closely else SAMPLE_BURSTS)
+def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
+    """Return about how many ticks the drafts take."""
+    pace = _Timetable(chip, drafts)
     while pace.heads:
         pace.step()
     return pace.last
@@ -76,8 +75,7 @@ class _Timetable:
     known when it can begin: a heap. lacking: by a draft that must be done before, the queues whose
     first draft waits for it. looked: by queue, how many needs of its first draft are done, and by
     when: they are not looked at again. seen: the ticks from when a draft of a queue is done to when
-    others see it. shared: until when each engine of DMA and each channel of DRAM is busy. sample:
-    the most bursts of a copy that are looked at.
+    others see it. shared: until when each engine of DMA and each channel of DRAM is busy.
     """
 
     chip: Chip
@@ -91,7 +89,6 @@ class _Timetable:
     free: dict[str, int] = field(default_factory=dict)
     shared: dict[tuple[str, int], float] = field(default_factory=dict)
     crowded: bool = False
-    sample: int = SAMPLE_BURSTS
     last: int = 0
     loaded: int = 0
     may_load: int = 0
@@ -175,7 +172,7 @@ class _Timetable:
         return end + (engine.latency_cycles + behind) * period
 
     def _copy(self, copy: DmaCopy, ready: int) -> int:
-        time, period = time_of(self.chip, copy, self.sample), self.chip.period("dma")
+        time, period = time_of(self.chip, copy), self.chip.period("dma")
         begin = max(ready, self.free.get(copy.queue, 0))
         moves = begin + time.latency * period
         end = moves + time.moving * period

@@ -15,10 +15,14 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class StartRule(Spec):
-    """At which partitions accesses of at most so many partitions begin."""
+    """Where an access may begin, by the number of partitions that it takes."""
 
-    partitions: Side = Field(description="accesses of at most so many partitions")
-    starts: tuple[int, ...] = Field(strict=False, description="begin at one of these partitions")
+    partitions: Side = Field(
+        description="the rule is for accesses that take at most this number of partitions"
+    )
+    starts: tuple[int, ...] = Field(
+        strict=False, description="numbers of the partitions at which such an access may begin"
+    )
 
     @field_validator("starts")
     @classmethod

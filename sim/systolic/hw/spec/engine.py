@@ -115,7 +115,8 @@ class Engine(Spec):
     tables: tuple[Functions, ...] = Field(
         default=(),
         strict=False,
-        description="functions that it looks up, those of a table together; it holds one table",
+        description="functions that the engine looks up in tables, a list for each table; the "
+        "engine holds one table at a time",
     )
     table_cycles: Cycles = Field(
         default=0, description="cycles in which it loads the table of an instruction's function"

@@ -77,8 +77,9 @@ class PEArray(Spec):
     )
     warm_up_cycles: Cycles = Field(
         default=0,
-        description="a cold array streams slowly until it has warmed up for so many cycles; of as "
-        "many it is busy in less than half, it is cold again (0: it is never cold)",
+        description="cycles after which a cold array is warm, and streams no longer slowly; an "
+        "array that is busy in less than half of this number of cycles is cold again (0: it is "
+        "never cold)",
     )
     warm_up_factor: Count = Field(
         default=2, description="times the cycles of a vector in a cold array"
