@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import astuple, replace
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from systolic.workload.importers.hlo.products import two
 from systolic.workload.importers.places_of import MOST_PLACES, extreme
 
 
-def _reducer(at: HloContext, region: Computation) -> str:
+def reducer(at: HloContext, region: Computation) -> str:
     """Return the reduction that a computation of two values does.
 
     It is tried on some pairs: what it does to these, not how it is written, says which one it is.
@@ -76,7 +77,7 @@ def _reduced(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -
         raise CannotLowerError("a reduction of several arrays at once")
     source, begin = operands
     out = _single(made.shape)
-    reduction = _reducer(at, at.named(made, "to_apply"))
+    reduction = reducer(at, at.named(made, "to_apply"))
     kind = at.form.shape(source).element_type
     if at.form.shape(source).type.is_narrow and kind != "pred":
         raise CannotLowerError(f"a reduction of {kind}")
@@ -101,11 +102,20 @@ def _place_of_extreme(
     shape = form.shape(source)
     largest = _keeps_largest(at, at.named(made, "to_apply"), form.shape(line))
     counted = isinstance(line, np.ndarray) and len(axes) == 1 and _is_counted(line, axes[0])
-    if largest is None or not counted or is_integer(shape) or shape.dims[axes[0]] > MOST_PLACES:
+    if largest is None or not counted or shape.dims[axes[0]] > MOST_PLACES:
         raise CannotLowerError("a reduction of several arrays at once that is no argmax or argmin")
-    found, place = extreme(form, source, axes[0], largest=largest)
+    if is_integer(shape) and shape.type.bits > EXACT_BITS:
+        raise CannotLowerError(f"an argmax or argmin of {shape.element_type}")
+    numbered = form.unary(source, "cast", "f32") if is_integer(shape) else source
+    found, place = extreme(form, numbered, axes[0], largest=largest)
+    if is_integer(shape):
+        found = form.unary(found, "cast", shape.element_type)
     element_type = form.shape(line).element_type
     return found, place if element_type == "s32" else form.unary(place, "cast", element_type)
+
+
+EXACT_BITS = 24
+"""Integers of at most this size are exact in f32."""
 
 
 def _is_counted(line: Array, axis: int) -> bool:
@@ -127,7 +137,9 @@ def _keeps_largest(at: HloContext, region: Computation, places: Shape) -> bool |
         return None
     value, place = (kind.dtype for kind in kinds[:2] if isinstance(kind, Shape))
     nan = float("nan")
-    pairs = [(1, 0, 2, 1), (2, 0, 1, 1), (1, 0, 1, 1), (1, 1, 1, 0), (nan, 0, 1, 1), (1, 0, nan, 1)]
+    pairs = [(0, 0, 1, 1), (1, 0, 0, 1), (1, 0, 1, 1), (1, 1, 1, 0), (nan, 0, 1, 1), (1, 0, nan, 1)]
+    if value.kind in "iub":
+        pairs = pairs[:4]
     found = []
     for a, i, b, j in pairs:
         given: list[ModelValue] = [
@@ -140,7 +152,9 @@ def _keeps_largest(at: HloContext, region: Computation, places: Shape) -> bool |
         if not isinstance(result, tuple) or not isinstance(result[1], np.ndarray):
             return None
         found.append(int(result[1]))
-    return True if found == [1, 0, 0, 0, 0, 1] else False if found == [0, 1, 0, 0, 0, 1] else None
+    rest = [0, 1][: len(found) - 4]
+    wanted = {True: [1, 0, 0, 0, *rest], False: [0, 1, 0, 0, *rest]}
+    return next((largest for largest, each in wanted.items() if found == each), None)
 
 
 def _single(shape: HloShape) -> Shape:
@@ -167,19 +181,49 @@ def _known_reduction(
 def _window_reduced(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """See the dimensions over which windows move as the pixels of images, and pool these."""
     source, begin = operands
-    reduction = _reducer(at, at.named(made, "to_apply"))
+    reduction = reducer(at, at.named(made, "to_apply"))
     shape = at.form.shape(source)
     seen = window(made, shape.rank)
     if not _begins_neutral(reduction, begin, shape):
         raise CannotLowerError("windows that begin with another number than the neutral one")
-    if any(each > 1 for each in seen.base_dilation) or min((*seen.low, *seen.high)) < 0:
-        raise CannotLowerError("windows over images with gaps, or with negative padding")
-    moved = _moved(seen)
-    if not moved:
-        return source
-    if len(moved) > 2:
-        raise CannotLowerError(f"windows over {len(moved)} dimensions")
-    return _pooled(at.form, source, seen, reduction, made.array)
+    if any(each > 1 for each in seen.base_dilation) or min((*seen.low, *seen.high), default=0) < 0:
+        source, seen = _without_gaps(at.form, source, seen, NEUTRAL[reduction])
+    if shape.type.is_narrow:
+        raise CannotLowerError(f"windows of {shape.element_type}")
+    return _pooled_in_turn(at.form, source, seen, reduction, made.array)
+
+
+def _without_gaps(
+    form: ModelForm, source: ModelValue, seen: HloWindow, neutral: float
+) -> tuple[ModelValue, HloWindow]:
+    """Put neutral numbers into the gaps of a tensor and around it; return the window over this."""
+    gaps = [each - 1 for each in seen.base_dilation]
+    padded = form.padded(source, list(zip(seen.low, seen.high, gaps, strict=True)), neutral)
+    ones, zeros = (1,) * len(gaps), (0,) * len(gaps)
+    return padded, replace(seen, low=zeros, high=zeros, base_dilation=ones)
+
+
+def _pooled_in_turn(
+    form: ModelForm, source: ModelValue, seen: HloWindow, reduction: str, out: Shape
+) -> ModelValue:
+    """Pool over two dimensions at a time: a window is one along each dimension in turn."""
+    found, moved = source, _moved(seen)
+    rank = len(out.dims)
+    while moved:
+        some, moved = moved[:2], moved[2:]
+        part = HloWindow(
+            *(
+                tuple(each[axis] if axis in some else other for axis in range(rank))
+                for each, other in zip(astuple(seen), PLAIN, strict=True)
+            )
+        )
+        made = Shape(out.element_type, part.made(form.shape(found).dims))
+        found = _pooled(form, found, part, reduction, made if moved else out)
+    return found
+
+
+PLAIN = (1, 1, 0, 0, 1, 1, False)
+"""A window of one element: what it has along each dimension."""
 
 
 def _moved(seen: HloWindow) -> list[int]:
