@@ -7,16 +7,18 @@ gather takes numbers along one dimension. Numbers that are known when importing 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from systolic.arrays import Array, Integers
 from systolic.layout import Shape
+from systolic.workload.importers.arithmetic import one_number
+from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import MOST_PLACES, ModelForm, ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import number, numbers
-from systolic.workload.importers.hlo.context import CannotLowerError, HloContext, HloRow, one_number
+from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.importers.hlo.reductions import reducer
 from systolic.workload.importers.runtime_places import at_places, clamped
@@ -48,9 +50,14 @@ class _Starts:
 
 
 def _starts(
-    form: ModelForm, places: ModelValue, along: tuple[int, ...], vector: int,
-    batch: tuple[int, ...], own: tuple[int, ...],
-) -> _Starts:  # fmt: skip
+    form: ModelForm,
+    places: ModelValue,
+    along: tuple[int, ...],
+    vector: int,
+    *,
+    batch: tuple[int, ...],
+    own: tuple[int, ...],
+) -> _Starts:
     """Return places by dimension of the operand; `vector`: where in `places` these lie."""
     lines = form.shape(places).dims
     kept = [d for d in range(len(lines)) if d != vector]
@@ -119,8 +126,8 @@ def _gather(at: HloContext, made: HloInstruction, operands: list[ModelValue]) ->
         places,
         numbers(made, "start_index_map"),
         number(made, "index_vector_dim"),
-        batching,
-        numbers(made, "start_indices_batching_dims", ()),
+        batch=batching,
+        own=numbers(made, "start_indices_batching_dims", ()),
     )
     dropped = (*numbers(made, "collapsed_slice_dims", ()), *batching)
     starts = _with_batches(starts, dims, sizes)
@@ -130,8 +137,13 @@ def _gather(at: HloContext, made: HloInstruction, operands: list[ModelValue]) ->
     ]
     boxed = _taken(form, source, cut)
     found = _slices(form, boxed, starts, sizes)
-    return _put_in_order(form, found, starts, sizes, dropped, numbers(made, "offset_dims", ()),
-                         made.array)  # fmt: skip
+    offsets = numbers(made, "offset_dims", ())
+    kept = dict(zip(_kept(len(dims), dropped), offsets, strict=True))
+    return _put_in_order(form, found, starts, kept, made.array)
+
+
+def _kept(rank: int, dropped: Sequence[int]) -> list[int]:
+    return [d for d in range(rank) if d not in dropped]
 
 
 def _slices(
@@ -209,23 +221,22 @@ def _running_numbers(
 
 
 def _put_in_order(
-    form: ModelForm, found: ModelView, starts: _Starts, sizes: Sequence[int],
-    dropped: Sequence[int], offsets: tuple[int, ...], out: Shape,
-) -> ModelView:  # fmt: skip
-    """Put the dimensions of slices where a gather's result has them."""
-    rest = [d for d in range(len(sizes)) if d not in (*starts.along, *starts.batch)]
-    places = [d for d in range(out.rank) if d not in offsets]
-    kept = [d for d in range(len(sizes)) if d not in dropped]
-    where = dict(zip(kept, offsets, strict=True))
-    batch = [d for d in starts.batch if d in where]  # of size 1 in the result, and left out here
+    form: ModelForm, found: ModelView, starts: _Starts, where: Mapping[int, int], out: Shape
+) -> ModelView:
+    """Put the dimensions of slices where a gather's result has them.
+
+    where: the dimension of the result for each dimension of the operand that slices keep.
+    """
+    first = [d for d in range(out.rank) if d not in where.values()]
+    rest = [d for d in sorted(where) if d not in (*starts.along, *starts.batch)]
     target = [
-        *(places[d] for d in (*starts.own, *starts.free)),
+        *(first[d] for d in (*starts.own, *starts.free)),
         *(where[d] for d in (*starts.along, *rest) if d in where),
     ]
-    dims = [out.dims[d] for d in target]
     order = sorted(range(len(target)), key=lambda n: target[n])
-    turned = form.transpose(form.reshape(found, Shape(out.element_type, dims)), order)
-    return form.reshape(turned, out) if batch else turned
+    seen = form.reshape(found, Shape(out.element_type, [out.dims[d] for d in target]))
+    # a dimension of 1 that was seen as a batch is missing
+    return form.reshape(form.transpose(seen, order), out)
 
 
 # scatter
@@ -249,7 +260,7 @@ def _scatter(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -
     lines = form.reshape(updates, Shape(shape.element_type, [targets.size]))
     found: ModelValue = form.reshape(source, flat)
     for turn in _turns(targets.reshape(-1), last_only=reduction is None):
-        found = _met(form, found, lines, turn, flat, reduction)
+        found = _met(form, found, lines, turn, reduction)
     return form.reshape(found, shape)
 
 
@@ -310,10 +321,14 @@ def _turns(targets: Integers, *, last_only: bool) -> list[Integers]:
 
 
 def _met(
-    form: ModelForm, source: ModelValue, updates: ModelView, targets: Integers, flat: Shape,
+    form: ModelForm,
+    source: ModelValue,
+    updates: ModelView,
+    targets: Integers,
     reduction: str | None,
-) -> ModelValue:  # fmt: skip
+) -> ModelValue:
     """Return a line of elements that one round of updates has met."""
+    flat = form.shape(source)
     met = np.flatnonzero(targets >= 0)
     if not len(met):
         return source
