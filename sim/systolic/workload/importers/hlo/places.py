@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from systolic.layout import Shape
+from systolic.workload.importers.arithmetic import one_number
+from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import (
     number,
@@ -15,12 +17,7 @@ from systolic.workload.importers.hlo.attributes import (
     paddings,
     slices,
 )
-from systolic.workload.importers.hlo.context import (
-    CannotLowerError,
-    HloContext,
-    HloRow,
-    one_number,
-)
+from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.importers.runtime_places import at_places, clamped
 

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
+from systolic.workload.importers.arithmetic import is_integer, one_number
+from systolic.workload.importers.errors import CannotLowerError
+from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.hlo.attributes import (
-    HloWindow,
     numbers,
     window,
 )
-from systolic.workload.importers.hlo.context import (
-    CannotLowerError,
-    HloContext,
-    HloRow,
-    is_integer,
-    one_number,
-)
+from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.elementwise import pair
 from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
-from systolic.workload.importers.hlo.products import two
 from systolic.workload.importers.places_of import MOST_PLACES, extreme
+from systolic.workload.importers.windows import pooled
 
 
 def _reducer(at: HloContext, region: Computation) -> str:
@@ -172,58 +166,7 @@ def _window_reduced(at: HloContext, made: HloInstruction, operands: list[ModelVa
     seen = window(made, shape.rank)
     if not _begins_neutral(reduction, begin, shape):
         raise CannotLowerError("windows that begin with another number than the neutral one")
-    if any(each > 1 for each in seen.base_dilation) or min((*seen.low, *seen.high)) < 0:
-        raise CannotLowerError("windows over images with gaps, or with negative padding")
-    moved = _moved(seen)
-    if not moved:
-        return source
-    if len(moved) > 2:
-        raise CannotLowerError(f"windows over {len(moved)} dimensions")
-    return _pooled(at.form, source, seen, reduction, made.array)
-
-
-def _moved(seen: HloWindow) -> list[int]:
-    """Return the dimensions along which windows have more than one element, or step."""
-    each = zip(seen.size, seen.stride, seen.low, seen.high, strict=True)
-    return [axis for axis, what in enumerate(each) if what != (1, 1, 0, 0)]
-
-
-def _pooled(
-    form: ModelForm, source: ModelValue, seen: HloWindow, reduction: str, out: Shape
-) -> ModelValue:
-    """Pool with one other dimension as images, and all the rest as channels."""
-    shape, moved = form.shape(source), _moved(seen)
-    others = [axis for axis in range(shape.rank) if axis not in moved]
-    order = [*others[:1], *moved, *others[1:]]
-    dims, made = _as_images(shape.dims, moved, others), _as_images(out.dims, moved, others)
-    turned = form.transpose(source, order)
-    folded = form.reshape(turned, Shape(shape.element_type, dims))
-    low, high = _along(seen.low, moved, 0), _along(seen.high, moved, 0)
-    stride, dilation = _along(seen.stride, moved, 1), _along(seen.dilation, moved, 1)
-    name = form.node(
-        "pool",
-        (form.whole(folded),),
-        Shape(out.element_type, made),
-        reduction=reduction,
-        window=_along(seen.size, moved, 1),
-        stride=None if stride == (1, 1) else stride,
-        dilation=None if dilation == (1, 1) else dilation,
-        padding=(low[0], high[0], low[1], high[1]) if any((*low, *high)) else None,
-    )
-    back = Shape(out.element_type, [out.dims[axis] for axis in order])
-    found = form.reshape(ModelView(name, made, tuple(range(4))), back)
-    return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
-
-
-def _as_images(dims: Sequence[int], moved: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-    """Return dimensions as [images, height, width, channels]."""
-    images = dims[others[0]] if others else 1
-    channels = math.prod(dims[axis] for axis in others[1:])
-    return (images, *_along(dims, moved, 1), channels)
-
-
-def _along(given: Sequence[int], moved: Sequence[int], other: int) -> tuple[int, int]:
-    return two(tuple(given[axis] for axis in moved), other)
+    return pooled(at.form, source, seen, reduction, made.array)
 
 
 REDUCTIONS: dict[str, HloRow] = {"reduce": _reduced, "reduce-window": _window_reduced}
