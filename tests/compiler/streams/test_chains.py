@@ -4,8 +4,8 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from compiler.streams.test_streams import is_right, random_chip
 
+from compiler.streams.test_streams import is_right, random_chip
 from systolic.compiler.streams.chains import chains
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
 from systolic.config import load_chip
@@ -44,7 +44,7 @@ def test_long_rows_of_few_results_may_be_reduced_apart():
     graph, chip = softmax("f32[3,5000]"), ideal()
     assert len(joined(graph, chip)) == 1
     apart = joined(graph, chip, apart=True)
-    assert [["reduce"], ["reduce"]] == [each for each in apart if "reduce" in each]
+    assert [each for each in apart if "reduce" in each] == [["reduce"], ["reduce"]]
 
 
 def test_a_result_that_is_named_ends_a_chain():
@@ -95,7 +95,9 @@ def random_chain(rng: Random) -> Graph:
             made = builder.add("activation", (made,), small, name=f"k{number}", function="tanh")
         given = {"broadcast_dimensions": tuple(kept)} if kept else {}
         operator = rng.choice(["add", "subtract", "multiply"])
-        now = builder.add("binary", (now, made), whole, name=f"b{number}", operator=operator, **given)
+        now = builder.add(
+            "binary", (now, made), whole, name=f"b{number}", operator=operator, **given
+        )
     if rng.random() < 0.5:
         builder.add("reduce", (now,), small, name="y", reduction="sum", axes=tuple(axes))
     return builder.graph()

@@ -10,7 +10,7 @@ elements follow those of its users.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from systolic.compiler.ir.chip_tiles import block_rows
@@ -20,8 +20,8 @@ from systolic.workload.operations.reduce import ReduceAttributes, kept_axes
 
 PlacedDims = tuple[int | None, ...]
 """For each dimension of a result, that of an operand; None where the operand is repeated."""
-Placed = Callable[[Operation, Sequence[int], Sequence[int]], PlacedDims]
-"""Returns how an operand of some dimensions follows those of an operation's result."""
+OperandPlaces = Mapping[str, Callable[[Operation, Sequence[int], Sequence[int]], PlacedDims]]
+"""Kinds that go element by element: how an operand of some dimensions follows the result's."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Chain:
 
 
 def chains(
-    graph: Graph, chip: Chip, element_wise: dict[str, Placed], *, apart: bool = False
+    graph: Graph, chip: Chip, element_wise: OperandPlaces, *, apart: bool = False
 ) -> list[Chain]:
     """Return the operations of a graph in chains, in an order in which these can be done.
 
@@ -57,7 +57,7 @@ def chains(
     for op in graph.operations:
         for name in dict.fromkeys(op.inputs):
             users.setdefault(name, []).append(op)
-    reduced = _reduced_by(graph, element_wise)
+    joiner = _Joiner(graph, element_wise, _reduced_by(graph, element_wise))
     alone = {
         op.output
         for op in graph.operations
@@ -73,7 +73,7 @@ def chains(
             and op.output not in graph.named
             and alone.isdisjoint([op.output, *(user.output for user in takers)])
             and all(chain_of[user.output] is chain for user in takers)
-            and _join(graph, chain, op, takers, element_wise, reduced)
+            and joiner.join(chain, op, takers)
         )
         if chain is None or not joins:
             chain = _begun(graph, op, is_alone=op.output in alone)
@@ -107,7 +107,7 @@ ReducedAs = tuple[tuple[int, ...], tuple[int, ...]]
 """The dimensions of what was reduced, and its axes."""
 
 
-def _reduced_by(graph: Graph, element_wise: dict[str, Placed]) -> dict[str, ReducedAs]:
+def _reduced_by(graph: Graph, element_wise: OperandPlaces) -> dict[str, ReducedAs]:
     """Return the tensors that are made of a reduction, element by element, and of which."""
     found: dict[str, ReducedAs] = {}
     for op in graph.operations:
@@ -123,55 +123,49 @@ def _reduced_by(graph: Graph, element_wise: dict[str, Placed]) -> dict[str, Redu
     return found
 
 
-def _join(
-    graph: Graph,
-    chain: Chain,
-    op: Operation,
-    takers: Sequence[Operation],
-    element_wise: dict[str, Placed],
-    reduced: dict[str, ReducedAs],
-) -> bool:
-    """Add an operation to the chain of all its users; return whether it can be one of them."""
-    dims = graph.shape(op.output).dims
-    whole, axes = reduced.get(op.output, (dims, ()))
-    is_kept = {_is_kept(graph, chain, op, user, element_wise, axes) for user in takers}
-    if len(is_kept) > 1 or None in is_kept:
-        return False
-    if op.kind == "reduce" and is_kept == {False}:
-        # Elements so far have the dimensions that the reduction leaves.
-        if chain.axes or chain.dims != dims:
-            return False
-        chain.dims, chain.axes = whole, axes
-        chain.kept = {each.output for each in chain.operations}
-        is_kept = {True}
-    if is_kept == {True}:
-        if (whole, axes) != (chain.dims, chain.axes or axes):
-            return False
-        chain.axes = axes
-        chain.kept.add(op.output)
-    chain.operations.insert(0, op)
-    return True
+@dataclass(frozen=True, slots=True)
+class _Joiner:
+    """Lets operations join chains. reduced: the reduction that each tensor comes from."""
 
+    graph: Graph
+    element_wise: OperandPlaces
+    reduced: Mapping[str, ReducedAs]
 
-def _is_kept(
-    graph: Graph,
-    chain: Chain,
-    op: Operation,
-    user: Operation,
-    element_wise: dict[str, Placed],
-    axes: tuple[int, ...],
-) -> bool | None:
-    """Return whether a user takes a tensor as one that has lost the axes; None: as neither kind."""
-    dims, out = graph.shape(op.output).dims, graph.shape(user.output).dims
-    if user.kind == "reduce":
-        return False
-    if user.kind not in element_wise:
-        return None
-    placed = element_wise[user.kind](user, dims, out)
-    if dims == out and placed == tuple(range(len(out))):
-        return user.output in chain.kept
-    if user.output in chain.kept or len(dims) == len(out):
-        return None
-    kept = kept_axes(len(out), chain.axes or axes)
-    own = [placed.index(dim) if dim in placed else None for dim in range(len(dims))]
-    return True if own == list(kept) and tuple(out[n] for n in kept) == dims else None
+    def join(self, chain: Chain, op: Operation, takers: Sequence[Operation]) -> bool:
+        """Add an operation to the chain of all its users; return whether it can be one of them."""
+        dims = self.graph.shape(op.output).dims
+        whole, axes = self.reduced.get(op.output, (dims, ()))
+        is_kept = {self._is_kept(chain, op, user) for user in takers}
+        if len(is_kept) > 1 or None in is_kept:
+            return False
+        if op.kind == "reduce" and is_kept == {False}:
+            # Elements so far have the dimensions that the reduction leaves.
+            if chain.axes or chain.dims != dims:
+                return False
+            chain.dims, chain.axes = whole, axes
+            chain.kept = {each.output for each in chain.operations}
+            is_kept = {True}
+        if is_kept == {True}:
+            if (whole, axes) != (chain.dims, chain.axes or axes):
+                return False
+            chain.axes = axes
+            chain.kept.add(op.output)
+        chain.operations.insert(0, op)
+        return True
+
+    def _is_kept(self, chain: Chain, op: Operation, user: Operation) -> bool | None:
+        """Return whether a user takes a tensor as one that has lost the axes; None: as neither."""
+        dims, out = (self.graph.shape(each.output).dims for each in (op, user))
+        if user.kind == "reduce":
+            return False
+        if user.kind not in self.element_wise:
+            return None
+        placed = self.element_wise[user.kind](user, dims, out)
+        if dims == out and placed == tuple(range(len(out))):
+            return user.output in chain.kept
+        if user.output in chain.kept or len(dims) == len(out):
+            return None
+        _, axes = self.reduced.get(op.output, (dims, ()))
+        kept = kept_axes(len(out), chain.axes or axes)
+        own = [placed.index(dim) if dim in placed else None for dim in range(len(dims))]
+        return True if own == list(kept) and tuple(out[n] for n in kept) == dims else None
