@@ -74,7 +74,8 @@ class Row(Generic[A]):
     reference(arrays, out, attributes, rules): the result by the rules of the hardware, bit for bit.
     exact(arrays, out, attributes): the result in float64 (integers: int64), unrounded.
     parts(shapes, out, attributes): of a composite, the operations that it is made of
-    (`composite.CompositePart`). None: it is lowered itself.
+    (`recipe.CompositePart`). None: it is lowered itself. lowered: it is lowered itself where it has
+    no parts, which depends on its shapes and attributes.
     computes: its results are other numbers than its operands, not only in other places or types.
 
     Arrays are in logical order, one for each input.
@@ -91,6 +92,7 @@ class Row(Generic[A]):
     computes: bool = False
     more_operands: bool = False
     parts: Callable[[Sequence[Shape], Shape, A], Sequence[Any]] | None = None
+    lowered: bool = False
 
 
 AnyRow = Row[Any]
