@@ -114,7 +114,7 @@ def product(rng: Random, builder: GraphBuilder, dtype: str) -> Grown:
 def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
     """Add an activation, a cast, or a binary with an input that broadcasts."""
     integer, name = now.dtype.startswith("s"), f"y{number}"
-    kinds = ["activation", "binary", "binary", "cast", "reduce", "box", "box"]
+    kinds = ["activation", "binary", "binary", "cast", "reduce", "box", "box", "box"]
     if not integer and now.dims:
         kinds += ["softmax", "norm"]
     if len(now.dims) == 2:

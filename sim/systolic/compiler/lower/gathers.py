@@ -28,7 +28,9 @@ def lower_index_map(builder: LayerBuilder, op: Operation) -> None:
     """
     (source,), out = op.inputs, builder.graph.shape(op.output)
     found = builder.graph.index_map(op)
-    if (rows := _rows_alone(found)) is not None and builder.dram.holds(source):
+    by_number = op.kind == "take" or not found.in_order
+    rows = _rows_alone(found) if by_number and builder.dram.holds(source) else None
+    if rows is not None:
         builder.load_rows(op.output, source, rows)
         return
     axes = _axes(builder, op)
@@ -43,8 +45,8 @@ def lower_index_map(builder: LayerBuilder, op: Operation) -> None:
 
 
 def _rows_alone(found: IndexMap) -> tuple[int, ...] | None:
-    """Return the rows of a matrix that are taken in no even order; None if it is anything else."""
-    if found.follows != (0, 1) or found.in_order:
+    """Return the rows of a matrix that are taken; None if it is anything else."""
+    if found.follows != (0, 1):
         return None
     rows, cols = found.places
     if (rows == NOWHERE).any() or not np.array_equal(cols, np.arange(len(cols))):

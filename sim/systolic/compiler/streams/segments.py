@@ -32,7 +32,7 @@ class ResultBox:
     the input. along: how the input is followed in each dimension.
     """
 
-    places: tuple[Numbers, ...]
+    places: tuple[PlaceList, ...]
     source: str | None
     along: tuple[Along, ...] = ()
     value: float = 0.0
@@ -53,7 +53,7 @@ class ResultBox:
         return any(each[-1] - each[0] != len(each) - 1 for each in self.places)
 
 
-Numbers = range | tuple[int, ...]
+PlaceList = range | tuple[int, ...]
 
 
 def _concat(op: Operation, graph: Graph) -> list[ResultBox]:
@@ -75,7 +75,7 @@ def _mapped(op: Operation, graph: Graph) -> list[ResultBox]:
     """Cut what has no source into boxes at each dimension, the outermost first."""
     (source,), out = op.inputs, graph.shape(op.output)
     shape, given = carrier_shape(graph.shape(source)), graph.index_map(op)
-    found, inside = list[ResultBox](), list[Numbers](map(range, out.dims))
+    found, inside = list[ResultBox](), list[PlaceList](map(range, out.dims))
     for dim in out.layout.major_to_minor:
         for gap in gaps(given.places[dim]):
             places = [*inside]
@@ -92,7 +92,7 @@ def _mapped(op: Operation, graph: Graph) -> list[ResultBox]:
     return found
 
 
-def _numbers(places: Integers) -> Numbers:
+def _numbers(places: Integers) -> PlaceList:
     """Return places as a range, if they lie at one distance."""
     first, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 1
     if step and (np.diff(places) == step).all():
