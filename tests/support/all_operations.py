@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from support.drawn_operations import MEANINGS, grown
 from support.image_graphs import grow_images, start_images
 from support.lane_graphs import FLOATS, HOMES, Grown, grow, start, text
-from support.meanings import MEANINGS, grown
 from systolic.hw.units import PATENT_CAPABILITIES
 from systolic.workload import Graph, GraphBuilder
 

@@ -1,187 +1,153 @@
-"""Random operations with what they mean by a second writer: plain numpy in float64, or jax.
-
-Nothing here is the code under test. An operation is drawn with its operands and attributes; the
-meaning takes the same arrays.
-"""
+"""What operations mean, by a second writer: numpy's or jax.lax's function for random operands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import numpy as np
+from jax import lax
 
-from support.lane_graphs import HOMES, Grown, text
-from systolic.workload import GraphBuilder
+from support.lane_graphs import text
+from systolic.layout import Shape
 
-FLOATS = ("f32", "f32", "bf16", "f16")
-SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 1.0, -1.0])
+TYPES = ("f32", "bf16", "f16", "s8", "s32")
+FLOATS = ("f32", "bf16", "f16")
+Meaning = Callable[..., np.ndarray]
 
 
-@dataclass
-class Meaning:
-    """An operation to be tried. shapes: (type, dimensions) of each operand.
+@dataclass(frozen=True)
+class Case:
+    """An operation of inputs, with the function of these that it must be.
 
-    means: the result in float64 or integers. near: the tolerance, relative to the largest result
-    (0: integers and choices, exactly as the result's type has them). special: NaN and infinities
-    may be among the operands, for each of whose elements the result has one.
+    out: type and dimensions of the result. near: rounded steps lie between; else it is exact.
+    highest: of an integer input, one above the largest number that it has.
     """
 
     kind: str
-    shapes: list[tuple[str, tuple[int, ...]]]
-    means: Callable[..., np.ndarray]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    out: str = "f32"
-    dims: tuple[int, ...] | None = None
-    near: float = 1e-4
-    special: bool = False
-    positive: tuple[int, ...] = ()
+    inputs: Sequence[tuple[str, Sequence[int]]]
+    out: tuple[str, Sequence[int]]
+    meaning: Meaning
+    given: dict[str, Any] = field(default_factory=dict)
+    near: float = 0.0
+    highest: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-def drawn_dims(rng: Random, low: int, high: int, most: int = 7) -> tuple[int, ...]:
-    return tuple(rng.randint(1, most) for _ in range(rng.randint(low, high)))
+def dims_of(rng: Random, least: int = 1, most: int = 4) -> list[int]:
+    return [rng.randint(1, 9) for _ in range(rng.randint(least, most))]
 
 
-def spread(numbers: np.ndarray, rank: int, axis: int) -> np.ndarray:
-    return numbers.reshape([-1 if n == axis else 1 for n in range(rank)])
+def _moved(rng: Random, kind: str, dims: Sequence[int], meaning: Meaning, **given: Any) -> Case:
+    """Return a case of one input whose elements are moved."""
+    dtype = rng.choice(TYPES)
+    made = meaning(np.zeros(dims, np.float32))
+    return Case(kind, [(dtype, dims)], (dtype, made.shape), meaning, given)
 
 
-def _channel_norm(rng: Random) -> tuple[str, tuple[int, ...], int, dict[str, Any]]:
-    kind, dims = rng.choice(FLOATS), drawn_dims(rng, 2, 4)
-    axis = rng.randrange(1, len(dims))
-    given = {"epsilon": rng.choice([1e-5, 1e-3, 0.1])}
-    if axis < len(dims) - 1 or rng.random() < 0.5:
-        given["axis"] = axis
-    return kind, dims, axis, given
+def reverse(rng: Random) -> Case:
+    dims = dims_of(rng)
+    axes = rng.sample(range(len(dims)), rng.randint(1, len(dims)))
+    return _moved(rng, "reverse", dims, lambda x: np.asarray(lax.rev(x, axes)), axes=axes)
 
 
-def batch_norm(rng: Random) -> Meaning:
-    kind, dims, axis, given = _channel_norm(rng)
-    numbers = [("f32", (dims[axis],))] * 4
-
-    def means(x, factors, terms, mean, variance):
-        f, t, m, v = (spread(each, x.ndim, axis) for each in (factors, terms, mean, variance))
-        return f * (x - m) / np.sqrt(v + given["epsilon"]) + t
-
-    return Meaning("batch_norm", [(kind, dims), *numbers], means, given, positive=(4,))
+def tile(rng: Random) -> Case:
+    dims = dims_of(rng, most=3)
+    repeats = [rng.choice([1, 1, 2, 3]) for _ in dims]
+    return _moved(rng, "tile", dims, lambda x: np.tile(x, repeats), repeats=repeats)
 
 
-def instance_norm(rng: Random) -> Meaning:
-    kind, dims, axis, given = _channel_norm(rng)
+def expand(rng: Random) -> Case:
+    out = dims_of(rng)
+    matched = sorted(rng.sample(range(len(out)), rng.randint(0, len(out))))
+    dims = [out[axis] if rng.random() < 0.7 else 1 for axis in matched]
 
-    def means(x, factors, terms):
-        found = np.empty_like(x)
-        for image in range(x.shape[0]):
-            for channel in range(x.shape[axis]):
-                at = [slice(None)] * x.ndim
-                at[0], at[axis] = image, channel
-                own = x[tuple(at)]
-                evened = (own - np.mean(own)) / np.sqrt(np.var(own) + given["epsilon"])
-                found[tuple(at)] = evened * factors[channel] + terms[channel]
-        return found
+    def meaning(x: np.ndarray) -> np.ndarray:
+        return np.asarray(lax.broadcast_in_dim(x, out, matched))
 
-    return Meaning("instance_norm", [(kind, dims), *[("f32", (dims[axis],))] * 2], means, given)
+    return _moved(rng, "expand", dims, meaning, broadcast_dimensions=matched)
 
 
-def group_norm(rng: Random) -> Meaning:
-    kind, dims, axis, given = _channel_norm(rng)
-    groups, each = rng.randint(1, 3), rng.randint(1, 3)
-    dims = (*dims[:axis], groups * each, *dims[axis + 1 :])
-    given["groups"] = groups
-
-    def means(x, factors, terms):
-        found = np.empty_like(x)
-        for image in range(x.shape[0]):
-            for group in range(groups):
-                at = [slice(None)] * x.ndim
-                at[0] = slice(image, image + 1)
-                at[axis] = slice(group * each, (group + 1) * each)
-                own = x[tuple(at)]
-                found[tuple(at)] = (own - np.mean(own)) / np.sqrt(np.var(own) + given["epsilon"])
-        return found * spread(factors, x.ndim, axis) + spread(terms, x.ndim, axis)
-
-    return Meaning("group_norm", [(kind, dims), *[("f32", (dims[axis],))] * 2], means, given)
+def take(rng: Random) -> Case:
+    dims = dims_of(rng)
+    axis = rng.randrange(len(dims))
+    places = [rng.randrange(dims[axis]) for _ in range(rng.randint(1, 9))]
+    meaning = lambda x: np.take(x, places, axis)  # noqa: E731
+    return _moved(rng, "take", dims, meaning, indices=places, axis=axis)
 
 
-def clip(rng: Random) -> Meaning:
-    kind, dims = rng.choice([*FLOATS, "s8", "s32"]), drawn_dims(rng, 0, 4)
-    ends = sorted(rng.choice([-1e9, -3, -1, 0, 0.5, 2, 9]) for _ in range(2))
-    if kind[0] == "s":
-        ends = [int(end) for end in ends]
-    given = dict(zip(("least", "most"), ends, strict=True))
-    if rng.random() < 0.3:
-        del given[rng.choice([*given])]
-
-    def means(x):
-        least, most = given.get("least", -np.inf), given.get("most", np.inf)
-        return np.where(np.isnan(x), x, np.minimum(np.maximum(x, least), most))
-
-    return Meaning("clip", [(kind, dims)], means, given, out=kind, near=0, special=True)
+def slice_(rng: Random) -> Case:
+    dims = dims_of(rng)
+    start = [rng.randrange(size) for size in dims]
+    stop = [rng.randint(at + 1, size) for at, size in zip(start, dims, strict=True)]
+    step = [rng.choice([1, 1, 2, 3]) for _ in dims]
+    meaning = lambda x: np.asarray(lax.slice(x, start, stop, step))  # noqa: E731
+    return _moved(rng, "slice", dims, meaning, start=start, stop=stop, step=step)
 
 
-NUMBERS = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "max": lambda a, b: np.where(np.isnan(a) | (a > b), a, b),
-    "less": lambda a, b: (a < b) * 1.0,
-    "not_equal": lambda a, b: (a != b) * 1.0,
+def pad(rng: Random) -> Case:
+    if rng.random() < 0.5:
+        return _padded_by_itself(rng)
+    dims = dims_of(rng, most=3)
+    between = [rng.choice([0, 0, 1, 2]) for _ in dims]
+    low, high = ([rng.choice([0, 0, 1, 3, -1, -2]) for _ in dims] for _ in range(2))
+    sizes = zip(dims, low, high, between, strict=True)
+    if min(n + a + b + (n - 1) * c for n, a, b, c in sizes) < 1:
+        return pad(rng)
+    value = rng.choice([0, 3, -7])
+
+    def meaning(x: np.ndarray) -> np.ndarray:
+        fill = np.asarray(value, x.dtype)
+        return np.asarray(lax.pad(x, fill, list(zip(low, high, between, strict=True))))
+
+    given = {"low": low, "high": high, "interior": between, "value": value}
+    return _moved(rng, "pad", dims, meaning, **given)
+
+
+def _padded_by_itself(rng: Random) -> Case:
+    dims = dims_of(rng, most=3)
+    mode = rng.choice(["edge", "reflect", "symmetric", "wrap"])
+    most = [size - 1 if mode == "reflect" else 7 for size in dims]
+    low, high = ([rng.randint(0, n) for n in most] for _ in range(2))
+    meaning = lambda x: np.pad(x, list(zip(low, high, strict=True)), mode=mode)  # noqa: E731
+    return _moved(rng, "pad", dims, meaning, low=low, high=high, mode=mode)
+
+
+CASES: dict[str, Callable[[Random], Case]] = {
+    "reverse": reverse,
+    "tile": tile,
+    "expand": expand,
+    "take": take,
+    "slice": slice_,
+    "pad": pad,
 }
-"""Operators of a tensor and a number, as functions of float64."""
-WORDS = {
-    "and": lambda a, b: a & b,
-    "xor": lambda a, b: a ^ b,
-    "add": lambda a, b: a + b,
-    "multiply": lambda a, b: a * b,
-    "min": np.minimum,
-    "equal": lambda a, b: (a == b) * 1,
-}
+"""A case of each operation for a seed."""
+SPECIAL = (np.inf, -np.inf, np.nan, -0.0, 0.0)
 
 
-def tensor_scalar(rng: Random) -> Meaning:
-    kind, dims = rng.choice([*FLOATS, "s8", "s32"]), drawn_dims(rng, 0, 4)
-    whole = kind[0] == "s"
-    operator = rng.choice([*(WORDS if whole else NUMBERS)])
-    number = rng.choice([-3, 0, 5, 0x55555555] if whole else [-0.5, 0.1, 3.0])
-    given = {"operator": operator, "number": number}
-    if rng.random() < 0.3:
-        given["reverse"] = True
-
-    def means(x):
-        one = np.float64(number) if not whole else np.int64(number)
-        pair = (one, x) if given.get("reverse") else (x, one)
-        found = (WORDS if whole else NUMBERS)[operator](*pair)
-        return found if not whole else found.astype(np.int64).astype(np.int32).astype(np.int64)
-
-    return Meaning(
-        "tensor_scalar", [(kind, dims)], means, given, "s32" if whole else "f32",
-        near=0 if whole else 1e-6, special=True,
-    )  # fmt: skip
-
-
-MEANINGS: dict[str, Callable[[Random], Meaning]] = {
-    "batch_norm": batch_norm,
-    "instance_norm": instance_norm,
-    "group_norm": group_norm,
-    "clip": clip,
-    "tensor_scalar": tensor_scalar,
-}
+def operands(rng: Random, case: Case, shapes: Sequence[Shape]) -> list[np.ndarray]:
+    """Return random operands, with special values among the floats."""
+    numbers = np.random.default_rng(rng.randint(0, 1 << 30))
+    found = []
+    for place, shape in enumerate(shapes):
+        if shape.dtype.kind in "iu":
+            limits = np.iinfo(shape.dtype)
+            low, high = case.highest.get(place, (limits.min, limits.max))
+            array = numbers.integers(low, high, shape.dims, endpoint=True)
+        elif shape.dtype == bool:
+            array = numbers.integers(0, 2, shape.dims)
+        else:
+            array = numbers.standard_normal(shape.dims)
+            if rng.random() < 0.3 and not case.near:
+                special = numbers.random(shape.dims) < 0.2
+                array = np.where(special, numbers.choice(SPECIAL, shape.dims), array)
+            elif rng.random() < 0.3:
+                array = np.round(array)  # some are equal
+        found.append(array.astype(shape.dtype))
+    return found
 
 
-def grown(rng: Random, builder: GraphBuilder, meaning: Meaning, *, made: bool = False) -> Grown:
-    """Add an operation `y` to a graph, of operands x0, x1, ... made: they are made by others."""
-    # an infinity on the chip may be turned by products, which other tests tell apart
-    homes = HOMES[1:] if meaning.special else HOMES
-    names = []
-    for place, (kind, dims) in enumerate(meaning.shapes):
-        name = builder.tensor(f"x{place}", text(rng, kind, dims), rng.choice(homes))
-        if made and (place in meaning.positive or (place == 0 and kind[0] in "bfs")):
-            function = "abs" if place in meaning.positive else "identity"
-            out = text(rng, kind, dims)
-            name = builder.activation(name, out=out, function=function, name=f"z{place}")
-        names.append(name)
-    dims = meaning.shapes[0][1] if meaning.dims is None else meaning.dims
-    builder.add(meaning.kind, names, text(rng, meaning.out, dims), name="y", **meaning.attributes)
-    return Grown("y", meaning.out, dims)
+def shape_text(rng: Random, each: tuple[str, Sequence[int]]) -> str:
+    """Return a shape of a type and dimensions with a random layout."""
+    return text(rng, each[0], list(each[1]))

@@ -22,8 +22,7 @@ from systolic.compiler.lower.elementwise import (
     lower_select,
     lower_tensor_scalar,
 )
-from systolic.compiler.lower.embedding import lower_embedding
-from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice, lower_take
+from systolic.compiler.lower.gathers import lower_concat, lower_index_map
 from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.matrices import PRODUCTS
@@ -65,11 +64,8 @@ LOWERINGS: dict[str, Lower] = {
     "requantise": lower_requantise,
     "reduce": lower_reduce,
     "pool": lower_pool,
-    "slice": lower_slice,
     "concat": lower_concat,
-    "pad": lower_pad,
-    "embedding": lower_embedding,
-    "take": lower_take,
+    **{name: lower_index_map for name, row in OPERATIONS.items() if row.index_map},
     "causal_mask": lower_causal_mask,
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None or row.lowered}

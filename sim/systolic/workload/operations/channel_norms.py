@@ -97,7 +97,8 @@ def groups_exact(arrays: Sequence[Array], attributes: ChannelNormAttributes, gro
     variance = np.square(centred).mean(axis=2, keepdims=True)
     evened = (centred / np.sqrt(variance + attributes.epsilon)).reshape(seen.shape)
     back = np.moveaxis(evened, 1, axis) if axis else evened[0]
-    return back * along(factors, x.ndim, axis) + along(terms, x.ndim, axis)
+    scaled: Array = back * along(factors, x.ndim, axis) + along(terms, x.ndim, axis)
+    return scaled
 
 
 def along(numbers: Array, rank: int, axis: int) -> Array:

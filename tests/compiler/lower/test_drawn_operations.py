@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import systolic
+from support.drawn_operations import MEANINGS, SPECIAL, Meaning, grown
 from support.lane_graphs import random_chip
-from support.meanings import MEANINGS, SPECIAL, Meaning, grown
 from support.refusals import is_for_room
 from systolic.errors import SystolicError
 from systolic.isa.lint.lint import lint
