@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from systolic.hw.spec.places import ChipPlace
+from systolic.hw.spec.places import ChipPlace, place_of
 from systolic.isa import DmaCopy, DmaMove, DmaTranspose, Instruction
 from systolic.isa.legality.chip_program import copy_ends
 from systolic.machine.event.chip.bursts import ArbitratedBursts, BurstPiece, PieceOfBursts
@@ -199,7 +199,8 @@ class ChipDmaUnit(DmaUnit):
         read, written = values
         is_turned = isinstance(copy, DmaTranspose)
         order: Any = source_order(copy) if isinstance(copy, DmaTranspose) else slice(None)
-        for number, (_, _, access) in enumerate(copy_ends(copy)):
+        for number, (_, at, access) in enumerate(copy_ends(copy)):
+            core = place_of(at) or self._place
             kind = "write" if number else "read"
             if not self.context.recorder.wants(kind):
                 continue
@@ -213,6 +214,7 @@ class ChipDmaUnit(DmaUnit):
                 addresses=addresses[mine],
                 dtype=access.dtype,
                 values=read[mine] if number == 0 else written,
+                core=core.number,
             )
             self.context.recorder.words(kind, self.name, index, found)
 

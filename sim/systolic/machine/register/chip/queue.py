@@ -272,16 +272,14 @@ class ChipQueue(DmaQueue):
     def _conclude(self, job: ChipCopy, run: Run, moved: Array, tick: int) -> None:
         """Record the words of a run, and write the sums of one that is added to its target."""
         source, *targets = job.ends
-        self._note("read", job, source.access, _places(run, 0, source.access), moved, tick=tick)
+        self._note("read", job, source, _places(run, 0, source.access), moved, tick=tick)
         for number, end in enumerate(targets, 1):
             start, written = run.starts[number], moved
             if job.accumulates:
                 written = self._sums(end, start, moved)
                 at: Any = start.partition, slice(start.byte, start.byte + len(moved))
                 self._landing.append((self._bytes_of(end), at, written))
-            self._note(
-                "write", job, end.access, _places(run, number, end.access), written, tick=tick
-            )
+            self._note("write", job, end, _places(run, number, end.access), written, tick=tick)
 
     def _sums(self, end: PlacedEnd, start: RunStart, moved: Array) -> Array:
         element = data_type(end.access.dtype).numpy
@@ -294,7 +292,7 @@ class ChipQueue(DmaQueue):
         self,
         kind: str,
         job: ChipCopy,
-        access: Access,
+        end: PlacedEnd,
         places: tuple[Array, Array],
         values: Array,
         *,
@@ -302,7 +300,7 @@ class ChipQueue(DmaQueue):
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
-        partitions, addresses = places
+        access, (partitions, addresses) = end.access, places
         self.context.recorder.words(
             kind,
             self.name,
@@ -314,6 +312,7 @@ class ChipQueue(DmaQueue):
                 addresses=addresses,
                 dtype=access.dtype,
                 values=values.view(data_type(access.dtype).numpy),
+                core=end.core,
             ),
         )
 
