@@ -16,7 +16,7 @@ from systolic.machine.event.dram.tables import (
     BUSY, CHANNEL, CREDIT, CYCLES, DESCRIPTOR, ENDED, FETCHED, FIRST, FIRST_BANK, FREE, HAS_PORTS,
     HELD, HIGH, HOLDER, IN_HAND, LANES, LAST, LEAST, LEFT, LOGGED, LOG_FROM, LOG_PORT, LOG_QUEUE,
     LOG_STOP, LOOK, LOW, NEAR_HIGH, NEAR_LOW, NEVER, NEXT, ON_BUS, OVERLAPS, PARTITION, PHASE,
-    PHASES, PORT_BYTES, PORT_HIGH, PORT_LANE, PORT_LOW, REFUSED, REST, RUN, SHORT, SIDES, SOURCE,
+    PHASES, PORT_BYTES, PORT_HIGH, PORT_LANE, PORT_LOW, REFUSED, REST, RUN, SIDES, SOURCE,
     STALL_FROM, STALL_PORT, STALL_STOP, STANDS, START, TARGET, USE_FROM, USE_STOP, WIDTH, WRITES,
     WROTE, Table, Tables,
 )  # fmt: skip
@@ -85,7 +85,7 @@ def advance(t: Tables, cycle: int, step: int) -> bool:
         if queue[HELD, q] or not (queue[ON_BUS, q] or is_fetching(t, q)):
             continue
         if queue[ON_BUS, q]:
-            queue[CREDIT, q] = queue[REST, q] if queue[SHORT, q] else 0
+            queue[CREDIT, q] = queue[REST, q]
             if queue[FIRST, q] < 0:
                 queue[FIRST, q] = cycle
         n = 0
@@ -239,15 +239,16 @@ def is_bound(queue: Table, q: int) -> bool:
 def share(t: Tables, cycle: int, q: int) -> None:
     """Let the bursts of a queue move whose bytes pass ports and shares, older ones first."""
     queue, slot = t.queue, t.slot
-    count, done, left = queue[ON_BUS, q], -1, NEVER
-    tight, bound = is_tight(queue, q), is_bound(queue, q)
-    queue[SHORT, q] = 0
+    count, done, left, pace = queue[ON_BUS, q], -1, 0, 0
+    tight, bound, is_short = is_tight(queue, q), is_bound(queue, q), False
+    queue[REST, q] = 0
     if not (tight or bound):
         for n in range(count):
             slot[STANDS, t.moving[q, n]] = 0
         return
     if bound:
-        left = queue[CREDIT, q] + t.pace[q, cycle % queue[PHASES, q]]
+        pace = t.pace[q, cycle % queue[PHASES, q]]
+        left = queue[CREDIT, q] + pace
     for _ in range(count):
         s = -1
         for n in range(count):
@@ -258,11 +259,13 @@ def share(t: Tables, cycle: int, q: int) -> None:
         slot[STANDS, s] = 1 if tight and not passes(t, q, s) else 0
         if bound and not slot[STANDS, s]:
             size = shared_bytes(t, q, s)
-            if size and (queue[SHORT, q] or size > left):
-                slot[STANDS, s] = queue[SHORT, q] = 1
+            is_short = is_short or size > left
+            if is_short and size:
+                slot[STANDS, s] = 1
             else:
                 left -= size
-    queue[REST, q] = left
+    if bound and count * queue[WIDTH, q] > pace:
+        queue[REST, q] = min(left, queue[WIDTH, q] - 1)
 
 
 def shared_bytes(t: Tables, q: int, s: int) -> int:

@@ -36,10 +36,10 @@ REFUSED, STALL_PORT, STALL_FROM, STALL_STOP = range(15, 19)
 WIDTH, CYCLES, AT_ONCE, HAS_PORTS, FIRST_BANK, BANK_BYTES, PORT_BYTES, LANES = range(19, 27)
 FETCH, OVERLAPS = range(27, 29)
 # What shares of bandwidths let its copy move: PHASES: cycles after which `pace` repeats (0: any
-# number of bytes); LEAST: in a cycle; CREDIT: bytes left over from cycles in which a burst stood
-# for lack of them; SHORT: whether one stands; REST: what is left over if it does.
-PHASES, LEAST, CREDIT, SHORT, REST = range(29, 34)
-BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(34, 38)
+# number of bytes); LEAST: in a cycle; CREDIT: bytes kept from the cycle before; REST: those that
+# this cycle keeps if no port is refused.
+PHASES, LEAST, CREDIT, REST = range(29, 33)
+BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(33, 37)
 
 # Rows of `slot`: a place for a burst in hand; queue q has W of them from q * W on. AGE: number in
 # the order of taking; LOW, HIGH: bytes of it; UNTIL: the cycle in which the

@@ -23,8 +23,8 @@ from systolic.machine.register.ports.ports import Wanted
 class PieceOfBursts:
     """A piece of a copy that moves in bursts.
 
-    banked: the ends that lie in DRAM with banks. near: those on a core, with ports. credit: bytes
-    that its shares have left over from cycles in which a burst stood for lack of them.
+    banked: the ends that lie in DRAM with banks. near: those on a core, with ports. width: bytes of
+    a burst in a cycle. credit: bytes of its shares that are kept from the cycle before.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class PieceOfBursts:
         at_once = 1 if alone else max(1, spec.queue_bytes_per_cycle // width)
         if job.accumulates and 1 in self.banked:
             width = max(1, width // 2)
+        self.width = width
         sides = BurstSides(
             self._address_of(lead),
             lead > 0,
@@ -109,7 +110,7 @@ class BankedQueue(ChipQueue):
 
     def _continue(self, job: ChipCopy, piece: PieceOfBursts, tick: int) -> None:
         moving = piece.work.moving(self.now)
-        passing, left, is_short = self._passing(job, piece, moving, tick)
+        passing, rest = self._passing(job, piece, moving, tick)
         needs = self._ports_of_bursts(job, piece, passing)
         if not self._take_each(job, needs, tick):
             return
@@ -117,7 +118,7 @@ class BankedQueue(ChipQueue):
         if not moving:
             return
         job.begin_work(tick)
-        piece.credit = left if is_short else 0
+        piece.credit = rest
         for burst in passing:
             low, high = bytes_now(burst)
             if low < high and not job.is_code:
@@ -126,16 +127,16 @@ class BankedQueue(ChipQueue):
 
     def _passing(
         self, job: ChipCopy, piece: PieceOfBursts, moving: list[Burst], tick: int
-    ) -> tuple[list[Burst], int, bool]:
-        """Return the bursts that ports and shares let move, what is left of these, if it binds."""
+    ) -> tuple[list[Burst], int]:
+        """Return the bursts that ports and shares let move, and the bytes kept of the shares."""
         allowed = self._allowed(job, tick)
         left = piece.credit + (allowed or 0)
         used: Counter[tuple[int, int]] = Counter()
         found, is_short = [], False
         for burst in moving:
             more = used + self._bytes_by_bank(job, piece, burst)
-            width = job.port_bytes(piece.near[0]) if piece.near else None
-            if width is not None and max(more.values(), default=0) > width:
+            port = job.port_bytes(piece.near[0]) if piece.near else None
+            if port is not None and max(more.values(), default=0) > port:
                 continue
             low, high = bytes_now(burst)
             size = 0 if piece.work.is_back(burst) else max(0, high - low)
@@ -146,7 +147,9 @@ class BankedQueue(ChipQueue):
                 left -= size
             used = more
             found.append(burst)
-        return found, left, is_short
+        if allowed is None or len(moving) * piece.width <= allowed:
+            return found, 0
+        return found, min(left, piece.width - 1)
 
     def _allowed(self, job: ChipCopy, tick: int) -> int | None:
         """Return the bytes that shares of pools and of other controllers give in this cycle."""
