@@ -2,8 +2,8 @@
 
 Same trace, same bits. They share no timing code: the register engine steps all cores in one loop.
 Chips have two to four cores of at most 4 x 4, alike or different, with any clocks; programs share
-DRAM, with and without banks, DMA engines, pools and posts. A tenth runs in the slow tier; SYSTOLIC_RANDOM_CORES=10000 runs
-them all.
+DRAM, with and without banks, DMA engines, pools and posts. A tenth runs in the slow tier;
+SYSTOLIC_RANDOM_CORES=10000 runs them all.
 """
 
 from __future__ import annotations

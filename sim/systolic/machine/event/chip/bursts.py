@@ -94,6 +94,7 @@ def burst_piece(
     ends: CopyEnds,
     places: Sequence[ChipPlace],
     cut: CutRuns,
+    *,
     dma: Dma,
     banked: BankedControllers,
     holdings: tuple[Holding, ...],

@@ -192,7 +192,11 @@ class Ways:
             holdings = (*engines, *held)
             if self._banked is not None and any(map(self._banked.has, places)):
                 banked, cut = self._banked, cuts[number]
-                pieces.append(burst_piece(copy, ends, places, cut, self._dma, banked, holdings))
+                pieces.append(
+                    burst_piece(
+                        copy, ends, places, cut, dma=self._dma, banked=banked, holdings=holdings
+                    )
+                )
             else:
                 pieces.append(PiecePlan(copy, ends, self._dma, list(of_home), holdings))
         latency = self._dma.latency_cycles

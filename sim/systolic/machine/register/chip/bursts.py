@@ -53,7 +53,7 @@ class PieceOfBursts:
             width,
             at_once,
         )
-        self.work = BurstWork(banks.channels, parts, rank, spec, runs, sides)
+        self.work = BurstWork(banks.channels, runs, sides, queue=rank, parts=parts, spec=spec)
 
     def _address_of(self, end: int) -> AddressOf:
         def address(part: Descriptor) -> int:

@@ -63,11 +63,12 @@ class BurstWork:
     def __init__(
         self,
         channels: DramChannels,
-        parts: DramOrganisation,
-        queue: int,
-        spec: Dma,
         rest: Iterable[Descriptor],
         sides: BurstSides,
+        *,
+        queue: int,
+        parts: DramOrganisation,
+        spec: Dma,
     ) -> None:
         self._channels, self._parts, self._queue, self._spec = channels, parts, queue, spec
         self._sides = sides
@@ -235,7 +236,12 @@ class BurstQueue(DmaQueue):
         if job.index not in self._works:
             rest = descriptors(job.source, job.target)
             self._works[job.index] = BurstWork(
-                self._channels, self._parts, self._number, self._spec, rest, job.sides
+                self._channels,
+                rest,
+                job.sides,
+                queue=self._number,
+                parts=self._parts,
+                spec=self._spec,
             )
         return self._works[job.index]
 
