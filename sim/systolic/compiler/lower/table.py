@@ -37,6 +37,7 @@ from systolic.compiler.lower.packed import (
 )
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.pool import lower_pool
+from systolic.compiler.lower.predicates import with_predicates
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.room import check_room
@@ -97,7 +98,7 @@ def check_choices(graph: Graph, options: Options) -> None:
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
     check_choices(graph, options)
-    carried = carried_graph(expanded(graph), chip)
+    carried = carried_graph(with_predicates(expanded(graph), chip), chip)
     check_room(graph, chip)
     return with_idle_engines(_lowered(carried, chip, options).layers(), chip, options)
 

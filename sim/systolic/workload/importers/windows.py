@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 from systolic.layout import Shape
 from systolic.workload.importers.errors import CannotLowerError
@@ -145,6 +146,12 @@ def _two(given: tuple[int, ...], other: int) -> tuple[int, int]:
     return (other, given[0]) if len(given) == 1 else (given[0], given[1])
 
 
+NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}
+"""The number that changes no result of a reduction."""
+ONE_ELEMENT = (1, 1, 0, 0, 1, 1, False)
+"""A window of one element: what it has along each dimension."""
+
+
 def _moved(seen: ModelWindow) -> list[int]:
     """Return the dimensions along which windows have more than one element, or step."""
     each = zip(seen.size, seen.stride, seen.low, seen.high, strict=True)
@@ -154,20 +161,53 @@ def _moved(seen: ModelWindow) -> list[int]:
 def pooled(
     form: ModelForm, source: ModelValue, seen: ModelWindow, reduction: str, out: Shape
 ) -> ModelValue:
-    """Pool with one other dimension as images, and all the rest as channels.
+    """Pool over two dimensions at a time: a window is one along each dimension in turn.
+
+    Of the other dimensions the first is seen as images, and the rest as channels.
 
     Raises:
-        CannotLowerError: windows move over more than two dimensions, or over images with gaps or
-            with negative padding.
+        CannotLowerError: elements are of a type that pools do not take.
 
     """
-    if any(each > 1 for each in seen.base_dilation) or min((*seen.low, *seen.high)) < 0:
-        raise CannotLowerError("windows over images with gaps, or with negative padding")
+    gaps = any(each > 1 for each in seen.base_dilation)
+    if gaps or min((*seen.low, *seen.high), default=0) < 0:
+        if reduction not in NEUTRAL:
+            raise CannotLowerError(f"a {reduction} of windows over images with gaps")
+        source, seen = _without_gaps(form, source, seen, NEUTRAL[reduction])
+    if form.shape(source).type.is_narrow:
+        raise CannotLowerError(f"windows of {form.shape(source).element_type}")
+    found, moved = source, _moved(seen)
+    while moved:
+        part, moved = _window_along(seen, moved[:2]), moved[2:]
+        made = Shape(out.element_type, part.made(form.shape(found).dims))
+        found = _pooled_images(form, found, part, reduction, made if moved else out)
+    return found
+
+
+def _without_gaps(
+    form: ModelForm, source: ModelValue, seen: ModelWindow, neutral: float
+) -> tuple[ModelValue, ModelWindow]:
+    """Put neutral numbers into the gaps of a tensor and around it; return the window over this."""
+    gaps = [each - 1 for each in seen.base_dilation]
+    padded = form.padded(source, list(zip(seen.low, seen.high, gaps, strict=True)), neutral)
+    ones, zeros = (1,) * len(gaps), (0,) * len(gaps)
+    return padded, replace(seen, low=zeros, high=zeros, base_dilation=ones)
+
+
+def _window_along(seen: ModelWindow, axes: Sequence[int]) -> ModelWindow:
+    """Return a window along some dimensions, of one element along the others."""
+    rank = len(seen.size)
+    found: Any = [
+        tuple(each[axis] if axis in axes else other for axis in range(rank))
+        for each, other in zip(astuple(seen), ONE_ELEMENT, strict=True)
+    ]
+    return ModelWindow(*found)
+
+
+def _pooled_images(
+    form: ModelForm, source: ModelValue, seen: ModelWindow, reduction: str, out: Shape
+) -> ModelView:
     shape, moved = form.shape(source), _moved(seen)
-    if not moved:
-        return source
-    if len(moved) > 2:
-        raise CannotLowerError(f"windows over {len(moved)} dimensions")
     others = [axis for axis in range(shape.rank) if axis not in moved]
     order = [*others[:1], *moved, *others[1:]]
     dims, made = _as_images(shape.dims, moved, others), _as_images(out.dims, moved, others)

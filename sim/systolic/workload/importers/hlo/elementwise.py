@@ -44,6 +44,11 @@ def pair(operator: str) -> HloRow:
     return row
 
 
+def _tan(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
+    sine, cosine = (at.form.unary(operands[0], "activation", function=f) for f in ("sin", "cos"))
+    return at.form.binary("divide", sine, cosine, made.array)
+
+
 def _not(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """Return the other truth, or all bits of an integer turned over."""
     ones = True if made.array.element_type == "pred" else -1
@@ -100,6 +105,7 @@ ELEMENTWISE: dict[str, HloRow] = {
     "rsqrt": _function("rsqrt"),
     "sine": _function("sin"),
     "cosine": _function("cos"),
+    "tan": _tan,
     "exponential-minus-one": _function("expm1"),
     "log-plus-one": _function("log1p"),
     "cbrt": _function("cbrt"),

@@ -30,7 +30,7 @@ def _dot(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> Mo
         rhs.dims, numbers(made, "rhs_batch_dims", ()), numbers(made, "rhs_contracting_dims", ())
     )
     if not left.inner:
-        raise CannotLowerError("a product that sums over no dimension")
+        return _outer(at.form, (lhs, left), (rhs, right), made.array)
     one = _matrices(at.form, lhs, left, (*left.batch, *left.free, *left.inner), last=left.inner)
     other = _matrices(
         at.form, rhs, right, (*right.batch, *right.inner, *right.free), last=right.free
@@ -42,6 +42,21 @@ def _dot(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> Mo
     out = made.array if made.array.dims == product.dims else product
     name = at.form.node("matmul", (one, other), out)
     return at.form.reshape(ModelView(name, product.dims, tuple(range(product.rank))), made.array)
+
+
+def _outer(
+    form: ModelForm, one: tuple[ModelView, _Side], other: tuple[ModelView, _Side], out: Shape
+) -> ModelValue:
+    """Return a product that sums over no dimension: each element by each, as far as spread."""
+    batch, rows = len(one[1].batch), len(one[1].free)
+    seen = list[ModelView]()
+    for (value, side), first in ((one, batch), (other, batch + rows)):
+        view = form.transpose(value, (*side.batch, *side.free))
+        if form.shape(view).element_type != out.element_type:
+            view = form.unary(view, "cast", out.element_type)
+        own = range(first, first + len(side.free))
+        seen.append(view.spread(out.dims, (*range(batch), *own)))
+    return form.binary("multiply", seen[0], seen[1], out)
 
 
 @dataclass(frozen=True, slots=True)
