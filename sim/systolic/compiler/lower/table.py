@@ -21,8 +21,7 @@ from systolic.compiler.lower.elementwise import (
     lower_requantise,
     lower_select,
 )
-from systolic.compiler.lower.embedding import lower_embedding
-from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice, lower_take
+from systolic.compiler.lower.gathers import lower_concat, lower_index_map
 from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.matrices import PRODUCTS
@@ -63,11 +62,8 @@ LOWERINGS: dict[str, Lower] = {
     "requantise": lower_requantise,
     "reduce": lower_reduce,
     "pool": lower_pool,
-    "slice": lower_slice,
     "concat": lower_concat,
-    "pad": lower_pad,
-    "embedding": lower_embedding,
-    "take": lower_take,
+    **{name: lower_index_map for name, row in OPERATIONS.items() if row.index_map},
     "causal_mask": lower_causal_mask,
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
