@@ -25,7 +25,7 @@ OperandPlaces = Mapping[str, Callable[[Operation, Sequence[int], Sequence[int]],
 
 
 @dataclass(slots=True)
-class Chain:
+class StreamChain:
     """Operations in their order, the dimensions of their elements, and the axes that are reduced.
 
     kept: the tensors among their results that have lost the axes.
@@ -46,7 +46,7 @@ class Chain:
 
 def chains(
     graph: Graph, chip: Chip, element_wise: OperandPlaces, *, apart: bool = False
-) -> list[Chain]:
+) -> list[StreamChain]:
     """Return the operations of a graph in chains, in an order in which these can be done.
 
     element_wise: the kinds of operations that go element by element, with their operands' places.
@@ -63,8 +63,8 @@ def chains(
         for op in graph.operations
         if op.kind not in element_wise and not _can_join(graph, op, chip, apart=apart)
     }
-    chain_of: dict[str, Chain] = {}
-    found: list[Chain] = []
+    chain_of: dict[str, StreamChain] = {}
+    found: list[StreamChain] = []
     for op in reversed(graph.operations):
         takers = users.get(op.output, [])
         chain = chain_of[takers[0].output] if takers else None
@@ -82,13 +82,13 @@ def chains(
     return found[::-1]
 
 
-def _begun(graph: Graph, op: Operation, *, is_alone: bool) -> Chain:
+def _begun(graph: Graph, op: Operation, *, is_alone: bool) -> StreamChain:
     """Return the chain of its last operation."""
     if op.kind != "reduce" or is_alone:
-        return Chain([op], graph.shape(op.output).dims)
+        return StreamChain([op], graph.shape(op.output).dims)
     dims = graph.shape(op.inputs[0]).dims
     axes = op.attributes_as(ReduceAttributes).reduced(len(dims))
-    return Chain([op], dims, axes, {op.output})
+    return StreamChain([op], dims, axes, {op.output})
 
 
 def _can_join(graph: Graph, op: Operation, chip: Chip, *, apart: bool) -> bool:
@@ -131,7 +131,7 @@ class _Joiner:
     element_wise: OperandPlaces
     reduced: Mapping[str, ReducedAs]
 
-    def join(self, chain: Chain, op: Operation, takers: Sequence[Operation]) -> bool:
+    def join(self, chain: StreamChain, op: Operation, takers: Sequence[Operation]) -> bool:
         """Add an operation to the chain of all its users; return whether it can be one of them."""
         dims = self.graph.shape(op.output).dims
         whole, axes = self.reduced.get(op.output, (dims, ()))
@@ -153,7 +153,7 @@ class _Joiner:
         chain.operations.insert(0, op)
         return True
 
-    def _is_kept(self, chain: Chain, op: Operation, user: Operation) -> bool | None:
+    def _is_kept(self, chain: StreamChain, op: Operation, user: Operation) -> bool | None:
         """Return whether a user takes a tensor as one that has lost the axes; None: as neither."""
         dims, out = (self.graph.shape(each.output).dims for each in (op, user))
         if user.kind == "reduce":

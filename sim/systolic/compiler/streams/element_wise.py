@@ -13,9 +13,10 @@ from itertools import islice
 from systolic.compiler.ir.carried import CARRIER, NARROW_BITS, carrier_shape
 from systolic.compiler.ir.lane_step import LaneStep, activate, requantise, select, with_each
 from systolic.compiler.lower.cast import cast_steps
+from systolic.compiler.lower.elementwise import scalar_step
 from systolic.compiler.places.boxes import Along, boxes, pieces
 from systolic.compiler.places.modes import Mode, by_step, coalesce
-from systolic.compiler.streams.chains import Chain, PlacedDims
+from systolic.compiler.streams.chains import PlacedDims, StreamChain
 from systolic.compiler.streams.work import (
     FramePart,
     Kernel,
@@ -75,6 +76,11 @@ def _binary_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
     return [(with_each(operator), _machine_type(graph, op.output))]
 
 
+def _scalar_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
+    step = scalar_step(op, graph.shape(op.inputs[0]))
+    return [(step, _machine_type(graph, op.output))]
+
+
 def _select_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
     return [(select(), _machine_type(graph, op.output))]
 
@@ -101,13 +107,14 @@ ELEMENT_WISE: dict[str, ElementWise] = {
     "activation": ElementWise(_activation_steps),
     "cast": ElementWise(_cast_steps),
     "binary": ElementWise(_binary_steps, _binary),
+    "tensor_scalar": ElementWise(_scalar_steps),
     "select": ElementWise(_select_steps, _select, (2, 0, 1)),
     "requantise": ElementWise(_requantise_steps, _scales),
 }
 """Operations of which each element of the result depends on one of each operand."""
 
 
-def streams_of_chain(graph: Graph, chain: Chain) -> list[StreamWork] | None:
+def streams_of_chain(graph: Graph, chain: StreamChain) -> list[StreamWork] | None:
     """Return the stream of operations that are done together; the last one brings and stores.
 
     None if the axes that are reduced are no nest.
@@ -147,7 +154,7 @@ def _along(shape: Shape, placed: PlacedDims, dims: Sequence[int]) -> list[Along]
     ]
 
 
-def _placed(graph: Graph, chain: Chain, op: Operation, name: str) -> PlacedDims:
+def _placed(graph: Graph, chain: StreamChain, op: Operation, name: str) -> PlacedDims:
     """Return which dimension of an operand follows each dimension of a chain."""
     dims = graph.shape(name).dims
     if op.kind == "reduce":
@@ -156,7 +163,7 @@ def _placed(graph: Graph, chain: Chain, op: Operation, name: str) -> PlacedDims:
     return chain.spread(op, row.placed(op, dims, graph.shape(op.output).dims))
 
 
-def _operands(graph: Graph, chain: Chain) -> list[tuple[str, PlacedDims]]:
+def _operands(graph: Graph, chain: StreamChain) -> list[tuple[str, PlacedDims]]:
     """Return the tensors that a chain reads, and how each follows its dimensions."""
     made = {op.output for op in chain.operations}
     return list(
@@ -169,7 +176,7 @@ def _operands(graph: Graph, chain: Chain) -> list[tuple[str, PlacedDims]]:
     )
 
 
-def _kernel(graph: Graph, chain: Chain, read: Sequence[tuple[str, PlacedDims]]) -> Kernel:
+def _kernel(graph: Graph, chain: StreamChain, read: Sequence[tuple[str, PlacedDims]]) -> Kernel:
     """Return the steps of a chain."""
     number = {each: at for at, each in enumerate(read)}
     steps: list[KernelStep] = []

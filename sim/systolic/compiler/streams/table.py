@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from systolic.compiler.ir.carried import is_packed
 from systolic.compiler.places.boxes import is_separable
-from systolic.compiler.streams.chains import Chain, chains
+from systolic.compiler.streams.chains import StreamChain, chains
 from systolic.compiler.streams.element_wise import ELEMENT_WISE, streams_of_chain
 from systolic.compiler.streams.reduced import pool_streams, reduce_streams
 from systolic.compiler.streams.segments import BY_SEGMENTS, by_segments
@@ -40,7 +40,7 @@ def streams(graph: Graph, chip: Chip) -> list[list[StreamWork]]:
         if not shape.num_elements():
             return []
     placed = {kind: row.placed for kind, row in ELEMENT_WISE.items()}
-    ways: list[list[Chain]] = []
+    ways: list[list[StreamChain]] = []
     for apart in (False, True):
         way = chains(graph, chip, placed, apart=apart)
         if way not in ways:
@@ -49,7 +49,7 @@ def streams(graph: Graph, chip: Chip) -> list[list[StreamWork]]:
     return [[work for works in way for work in works or ()] for way in found if all(way)]
 
 
-def _streams_of(graph: Graph, chain: Chain, chip: Chip) -> list[StreamWork] | None:
+def _streams_of(graph: Graph, chain: StreamChain, chip: Chip) -> list[StreamWork] | None:
     op, *others = chain.operations
     if op.kind in REDUCED and not others:
         return REDUCED[op.kind](graph, op, chip)
