@@ -7,10 +7,13 @@ file, which is read as an archive of arrays by name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from systolic.config.blame import Blame
+from systolic.errors import ConfigError, SystolicError
 from systolic.workload.importers.graph import Imported
 from systolic.workload.importers.models import read_model
 from systolic.workload.operation import attributes_given
@@ -30,7 +33,7 @@ def with_model(tables: dict[str, Any], folder: Path, blame: Blame) -> dict[str, 
         return tables
     given = {key: value for key, value in workload.items() if key != "model"}
     path = folder / workload["model"]
-    with blame.on("workload", "model"):
+    with _naming(path, blame):
         imported = read_model(path)
     made = model_workload(imported, str(path.resolve()))
     entries = given.pop("tensors", {})
@@ -42,6 +45,17 @@ def with_model(tables: dict[str, Any], folder: Path, blame: Blame) -> dict[str, 
             raise blame.line("workload", f"tensors.{name}", f"is no input of the model ({known})")
         inputs[place] = {**inputs[place], **entry}
     return {**tables, "workload": {**made, **given}}
+
+
+@contextmanager
+def _naming(model: Path, blame: Blame) -> Iterator[None]:
+    """Name the key of a run file in errors about a model; a model that is run names itself."""
+    try:
+        yield
+    except SystolicError as error:
+        if model.name == blame.path.name:
+            raise ConfigError(str(error)) from None
+        raise blame.line("workload", "model", str(error)) from None
 
 
 def _input_name(imported: Imported, name: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from systolic.arrays import Array
 from systolic.layout import Shape
@@ -21,7 +21,7 @@ class Imported:
 
     inputs: the tensors that the user gives, in the order of the file, those that nothing takes
     included. constants: the values of the other inputs of the graph. outputs: the tensor of each
-    result of the file, in its order; known: results that are constants, by their number.
+    result of the file, in its order. places: where each operation stands in the file, by its name.
     """
 
     graph: Graph
@@ -29,12 +29,20 @@ class Imported:
     constants: dict[str, Array]
     outputs: tuple[str, ...]
     input_shapes: tuple[Shape, ...]
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_graph(
-    form: ModelForm, results: Sequence[ModelValue], shapes: Sequence[Shape], home: Home = "dram"
+    form: ModelForm,
+    results: Sequence[ModelValue],
+    shapes: Sequence[Shape],
+    home: Home = "dram",
+    *,
+    place: Callable[[int], str] = str,
 ) -> Imported:
     """Return a form as a graph whose results lie as `shapes` say.
+
+    place: the words for an offset in the file.
 
     Raises:
         WorkloadError: there is nothing to do, or shapes do not fit.
@@ -58,7 +66,9 @@ def as_graph(
     graph = make_graph(tensors, operations)
     constants = {name: form.constants[name] for name in graph.inputs if name in form.constants}
     given = tuple(form.inputs)
-    return Imported(graph, given, constants, tuple(outputs), tuple(form.shapes[n] for n in given))
+    places = {node.output: place(node.offset) for node in nodes if node.offset}
+    input_shapes = tuple(form.shapes[name] for name in given)
+    return Imported(graph, given, constants, tuple(outputs), input_shapes, places)
 
 
 def _results(form: ModelForm, results: Sequence[ModelValue], shapes: Sequence[Shape]) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from systolic.arrays import Array
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.reading import read_file
-from systolic.workload.importers.errors import ImportFileError
+from systolic.workload.importers.errors import ImportFileError, line_and_column
 from systolic.workload.importers.graph import Imported, as_graph
 from systolic.workload.importers.hlo.interpret import lower_module, refuse_not_done
 from systolic.workload.importers.hlo.read import read_module
@@ -51,7 +51,12 @@ def read_hlo(text: str) -> Imported:
     module = read_module(text)
     lowered = lower_module(module)
     refuse_not_done(module, lowered)
-    return as_graph(lowered.form, lowered.results, lowered.result_shapes)
+    return as_graph(
+        lowered.form,
+        lowered.results,
+        lowered.result_shapes,
+        place=lambda offset: "line {}, column {}".format(*line_and_column(text, offset)),
+    )
 
 
 FORMATS: Mapping[str, ModelFormat] = {

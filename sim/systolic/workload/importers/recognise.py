@@ -9,137 +9,102 @@ takes the place of all pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
+from systolic.workload.importers.cones import Cone, Cones
 from systolic.workload.importers.form import ModelForm, ModelNode
 from systolic.workload.operation import make_attributes
 from systolic.workload.operations.activation import FUNCTIONS
 from systolic.workload.operations.table import OPERATIONS
 
-PIECES = ("activation", "binary", "reduce", "reshape", "select", "cast")
-"""Kinds of operations of which a function or a norm may be made."""
-MOST_PIECES = 24
 MOST_ELEMENTS = 1 << 22
 """The largest tensor on which a norm is tried."""
 NEAR = 2e-6
 """Constants of a file are float32; agreement within their precision is agreement."""
+SMALL_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Cone:
-    """Operations in order, the last being the root, and the tensors that they take from outside."""
+class Found:
+    """What a cone is: an operation, and which of the cone's sources are its operands."""
 
-    nodes: tuple[ModelNode, ...]
-    sources: tuple[str, ...]
-
-    @property
-    def root(self) -> ModelNode:
-        """Return the last operation."""
-        return self.nodes[-1]
+    kind: str
+    attributes: Mapping[str, Any]
+    operands: tuple[int, ...] = (0,)
 
 
 def recognised(form: ModelForm, results: Sequence[str]) -> None:
     """Replace pieces by the operations that they are; results: tensors that stay."""
-    while (found := _first(form, set(results))) is not None:
-        cone, node = found
-        gone = {each.output for each in cone.nodes}
-        at = next(n for n, each in enumerate(form.nodes) if each.output == cone.root.output)
-        form.nodes[at] = node
-        form.nodes[:] = [each for each in form.nodes if each is node or each.output not in gone]
-        form.replaced(node)
+    known: dict[Hashable, Found | None] = {}
+    while _replaced(form, results, known):
+        pass
 
 
-def _first(form: ModelForm, results: set[str]) -> tuple[Cone, ModelNode] | None:
-    takers = _takers(form)
+def _replaced(form: ModelForm, results: Sequence[str], known: dict[Hashable, Found | None]) -> bool:
+    """Go through a form once, from its end; return whether a cone was replaced.
+
+    known: what cones are, by their structure. Layers of a network have the same.
+    """
+    cones, gone, new = Cones(form, results), set[str](), dict[str, ModelNode]()
     for root in reversed(form.nodes):
-        if root.kind not in ("binary", "activation", "select"):
+        if root.output in gone:
             continue
-        for cone in _cones(form, root, takers, results):
-            if (node := _match(form, cone)) is not None:
-                return cone, node
-    return None
-
-
-def _takers(form: ModelForm) -> Mapping[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for node in form.nodes:
-        for name in node.inputs:
-            found.setdefault(name, set()).add(node.output)
-    return found
-
-
-def _cones(
-    form: ModelForm, root: ModelNode, takers: Mapping[str, set[str]], results: set[str]
-) -> Iterator[Cone]:
-    """Yield the cones that end in `root` and begin at one tensor of its shape, largest first."""
-    nodes = _ancestors(form, root)
-    dims = form.shapes[root.output].dims
-    for first in [*nodes, root]:
-        for source in first.inputs:
-            if form.shapes[source].dims != dims or source in form.constants:
+        for cone in cones.ending_in(root):
+            found = _known_match(form, cone, known)
+            if found is None:
                 continue
-            cone = _between(form, root, source)
-            if cone is not None and _is_closed(cone, takers, results):
-                yield cone
+            sources = tuple(cone.sources[n] for n in found.operands)
+            node = replace(
+                cone.root, kind=found.kind, inputs=sources, attributes=dict(found.attributes)
+            )
+            gone |= cone.inner
+            new[root.output] = node
+            form.replaced(node)
+            cones.replaced(cone, node)
+            break
+    form.nodes[:] = [new.get(n.output, n) for n in form.nodes if n.output not in gone]
+    return bool(new)
 
 
-def _ancestors(form: ModelForm, root: ModelNode) -> list[ModelNode]:
-    """Return the pieces that lead to `root`, the farthest first; a few at most."""
-    found: dict[str, ModelNode] = {}
-    waiting = [root]
-    while waiting and len(found) < MOST_PIECES:
-        for name in waiting.pop(0).inputs:
-            made = form.maker(name)
-            if made is not None and made.kind in PIECES and name not in found:
-                found[name] = made
-                waiting.append(made)
-    return list(reversed(found.values()))
+def _known_match(form: ModelForm, cone: Cone, known: dict[Hashable, Found | None]) -> Found | None:
+    key = _structure(form, cone)
+    if key is None:
+        return _match(form, cone)
+    if key not in known:
+        known[key] = _match(form, cone)
+    return known[key]
 
 
-def _between(form: ModelForm, root: ModelNode, source: str) -> Cone | None:
-    """Return the operations from a tensor to `root`; None if they take another one of its size."""
-    inside: dict[str, ModelNode] = {}
-    outside: dict[str, None] = {source: None}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        inside[node.output] = node
-        if len(inside) > MOST_PIECES:
-            return None
+def _structure(form: ModelForm, cone: Cone) -> Hashable:
+    """Return what a cone computes, whatever its tensors are called; None if that is too large."""
+    numbers: dict[str, int] = {name: n for n, name in enumerate(cone.sources)}
+    found: list[Hashable] = [str(form.shapes[name]) for name in cone.sources]
+    for node in cone.nodes:
         for name in node.inputs:
-            made = form.maker(name)
-            if name in outside or name in inside:
+            if name in numbers:
+                found.append(numbers[name])
                 continue
-            if made is not None and made.kind in PIECES:
-                waiting.append(made)
-            else:
-                outside[name] = None
-    order = {node.output: n for n, node in enumerate(form.nodes)}
-    nodes = tuple(sorted(inside.values(), key=lambda node: order[node.output]))
-    others = [name for name in outside if name != source and name not in form.constants]
-    last = form.shapes[source].dims[-1:]
-    if len(nodes) < 2 or any(form.shapes[name].dims != last for name in others):
-        return None
-    return Cone(nodes, (source, *others))
-
-
-def _is_closed(cone: Cone, takers: Mapping[str, set[str]], results: set[str]) -> bool:
-    """Return whether nothing outside takes what the cone's pieces make, but for its root."""
-    names = {node.output for node in cone.nodes}
-    inner = names - {cone.root.output}
-    return not any(takers[name] - names or name in results for name in inner)
+            array = form.constants[name]
+            if array.nbytes > SMALL_BYTES:
+                return None
+            found.append((array.dtype.name, array.shape, array.tobytes()))
+        numbers[node.output] = len(numbers)
+        settings = tuple(sorted(node.attributes.items()))
+        found.append((node.kind, settings, str(form.shapes[node.output])))
+    return tuple(found)
 
 
 # what a cone may be
 
 
-def _match(form: ModelForm, cone: Cone) -> ModelNode | None:
+def _match(form: ModelForm, cone: Cone) -> Found | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
     if source.dtype.kind in "iub" or any(form.shapes[n.output].type.is_narrow for n in cone.nodes):
@@ -154,46 +119,57 @@ def _match(form: ModelForm, cone: Cone) -> ModelNode | None:
 _SAMPLES = np.unique(np.concatenate([np.linspace(-12, 12, 389), [-80.0, -1e-3, 0.0, 1e-3, 80.0]]))
 
 
-def _function(form: ModelForm, cone: Cone) -> ModelNode | None:
+@cache
+def _functions() -> dict[str, Array]:
+    """Return what the functions of the table make of the samples."""
+    with np.errstate(all="ignore"):
+        return {
+            name: np.asarray(function(_SAMPLES), np.float64)
+            for name, function in FUNCTIONS.items()
+            if name != "identity"
+        }
+
+
+def _function(form: ModelForm, cone: Cone) -> Found | None:
     """Return the activation that a cone of one tensor is, tried on one row of numbers."""
     found = _evaluated(form, cone, {cone.sources[0]: _SAMPLES}, row=True)
     if found is None:
         return None
-    for name, function in FUNCTIONS.items():
-        with np.errstate(all="ignore"):
-            wanted = np.asarray(function(_SAMPLES), np.float64)
-        if name != "identity" and _agree(found, wanted):
-            return _instead(form, cone, "activation", {"function": name})
+    for name, wanted in _functions().items():
+        if _agree(found, wanted):
+            return Found("activation", {"function": name})
     return None
 
 
-def _norm(form: ModelForm, cone: Cone) -> ModelNode | None:
+def _norm(form: ModelForm, cone: Cone) -> Found | None:
     """Return the softmax or the norm that a cone is."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources}
     found = _evaluated(form, cone, arrays)
     if found is None:
         return None
-    for kind, attributes, sources in _norms(form, cone):
-        node = _instead(form, cone, kind, attributes, sources)
-        wanted = _result(form, node, [arrays[name] for name in sources])
+    for each in _norms(form, cone):
+        node = replace(cone.root, kind=each.kind, attributes=each.attributes)
+        wanted = _result(form, node, [arrays[cone.sources[n]] for n in each.operands])
         if wanted is not None and _agree(found, wanted):
-            return node
+            return each
     return None
 
 
-def _norms(form: ModelForm, cone: Cone) -> Iterator[tuple[str, dict[str, Any], tuple[str, ...]]]:
-    """Yield the operations that a cone with reductions may be, with their operands."""
-    source, *others = cone.sources
+def _norms(form: ModelForm, cone: Cone) -> Iterator[Found]:
+    """Yield the operations that a cone with reductions may be."""
+    source, *others = (form.shapes[name].dims for name in cone.sources)
     axes = {node.attributes["axes"] for node in cone.nodes if node.kind == "reduce"}
     if not others and len(axes) == 1 and len(next(iter(axes))) == 1:
-        yield "softmax", {"axis": next(iter(axes))[0]}, (source,)
+        yield Found("softmax", {"axis": next(iter(axes))[0]})
+    if any(dims != source[-1:] for dims in others):
+        return
     for epsilon in _small_numbers(form, cone):
         if len(others) == 1:
-            yield "rms_norm", {"epsilon": epsilon}, (source, others[0])
+            yield Found("rms_norm", {"epsilon": epsilon}, (0, 1))
         if len(others) == 2:
-            yield "layer_norm", {"epsilon": epsilon}, (source, *others)
-            yield "layer_norm", {"epsilon": epsilon}, (source, *reversed(others))
+            yield Found("layer_norm", {"epsilon": epsilon}, (0, 1, 2))
+            yield Found("layer_norm", {"epsilon": epsilon}, (0, 2, 1))
 
 
 def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
@@ -206,17 +182,6 @@ def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
         if name in form.constants and form.constants[name].size == 1
     ]
     return [value for value in dict.fromkeys(found) if 0 < value < 0.01]
-
-
-def _instead(
-    form: ModelForm,
-    cone: Cone,
-    kind: str,
-    attributes: Mapping[str, Any],
-    sources: tuple[str, ...] | None = None,
-) -> ModelNode:
-    given = sources or cone.sources
-    return replace(cone.root, kind=kind, inputs=given, attributes=dict(attributes))
 
 
 def _evaluated(
