@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from systolic.arrays import Array
+from systolic.cli.options import WHEN_REFUSED
 from systolic.config import RunConfig
-from systolic.errors import CompileError, InterruptedRunError, printable
+from systolic.errors import CompileError, InterruptedRunError, SystolicError, printable
 from systolic.report.summary.layers import has_layers, layers_csv
 from systolic.run.execute import run
 from systolic.run.folder import LAYERS, PICTURE, RESULT, SUMMARY, RunFolder, npy_name
@@ -62,10 +63,12 @@ def _run(config: RunConfig, *, progress: ProgressBar, **settings: Any) -> Result
     """Return the result of a run; the error names all operations that the chip refuses."""
     try:
         return run(config, progress=progress, **settings)
-    except CompileError as error:
+    except CompileError:
         from systolic.run.refusals import all_refused
 
-        raise all_refused(config, progress) or error from None
+        if (said := all_refused(config, progress)) is None:
+            raise
+        raise SystolicError(f"{said}; {WHEN_REFUSED}") from None
 
 
 def report(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from systolic.config import RunConfig
-from systolic.errors import SystolicError, shortened
+from systolic.errors import shortened
 from systolic.hw.spec import Chip
 from systolic.progress import Progress
 from systolic.run.partial import refused_operations
@@ -15,7 +15,6 @@ from systolic.workload.importers.models import is_model, read_model
 from systolic.workload.options import Options
 
 LONGEST_REASON = 160
-WHAT_TO_DO = "another chip (--chip) may have the instructions, and --partial does it on the host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,8 @@ def refusal_text(found: Refusal, places: Mapping[str, str]) -> str:
     return f'{found.kind} ({found.count}, first "{found.first}"{place}): {found.why}'
 
 
-def all_refused(config: RunConfig, progress: Progress | None = None) -> SystolicError | None:
-    """Return the error that names all that the chip refuses of a run; None if it refuses nothing.
+def all_refused(config: RunConfig, progress: Progress | None = None) -> str | None:
+    """Return the line that names all that the chip refuses of a run; None if it refuses nothing.
 
     Of a model the first place of each is said, by line and column.
     """
@@ -63,6 +62,4 @@ def all_refused(config: RunConfig, progress: Progress | None = None) -> Systolic
         return None
     places = read_model(config.path).places if is_model(config.path) else {}
     said = "; ".join(refusal_text(each, places) for each in found)
-    return SystolicError(
-        f"{config.path}: cannot be done on {config.chip.name}: {said}; {WHAT_TO_DO}"
-    )
+    return f"{config.path}: cannot be done on {config.chip.name}: {said}"

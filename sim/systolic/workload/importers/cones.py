@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from systolic.workload.importers.form import ModelForm, ModelNode
 
 PIECES = ("activation", "binary", "reduce", "reshape", "select", "cast")
 """Kinds of operations of which a function or a norm may be made."""
 ROOTS = ("binary", "activation", "select")
-MOST_PIECES = 24
+MOST_PIECES = 96
+"""A function of errors in pieces has some eighty."""
+MOST_TRIED = 24
+"""The most cones with one root that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,89 +57,97 @@ class Cones:
         for name in node.inputs:
             self._takers.setdefault(name, set()).add(node.output)
 
-    def replaced(self, cone: Cone, node: ModelNode) -> None:
-        """Note that one operation has taken the place of a cone."""
+    def replaced(self, cone: Cone, nodes: Sequence[ModelNode]) -> None:
+        """Note that other operations have taken the place of a cone."""
         for each in cone.nodes:
             for name in each.inputs:
                 self._takers[name].discard(each.output)
-        self._note(node)
+        for node in nodes:
+            self._order[node.output] = self._order[cone.root.output]
+            self._note(node)
 
     def ending_in(self, root: ModelNode) -> Iterator[Cone]:
-        """Yield the cones that end in `root` and begin at one tensor of its size, largest first."""
+        """Yield the cones that end in `root` and begin at one tensor as large, largest first.
+
+        Numbers for each place along a dimension may come from outside. With pieces that make such
+        numbers from others a cone is tried after the one without them.
+        """
         if root.kind not in ROOTS:
             return
-        form, tried = self._form, set[str]()
-        dims = form.shapes[root.output].dims
-        for first in [*self._ancestors(root), root]:
-            for source in first.inputs:
-                if form.shapes[source].dims != dims or source in form.constants or source in tried:
+        for ordered, source in reversed(self._regions(root)):
+            count = 0
+            for deep in (False, True):
+                nodes, others = self._of_source(ordered, source, deep=deep)
+                if (deep and len(nodes) == count) or len(nodes) < 2:
                     continue
-                tried.add(source)
-                cone = self._between(root, source)
-                if cone is not None and self._is_closed(cone):
+                count = len(nodes)
+                cone = Cone(tuple(nodes), (source, *others))
+                if self._is_closed(cone):
                     yield cone
 
-    def _ancestors(self, root: ModelNode) -> list[ModelNode]:
-        """Return the pieces that lead to `root`, the farthest first; a few at most."""
-        found: dict[str, ModelNode] = {}
-        waiting = [root]
-        while waiting and len(found) < MOST_PIECES:
-            for name in waiting.pop(0).inputs:
-                made = self._form.maker(name)
-                if made is not None and made.kind in PIECES and name not in found:
-                    found[name] = made
-                    waiting.append(made)
-        return list(reversed(found.values()))
+    def _regions(self, root: ModelNode) -> list[tuple[list[ModelNode], str]]:
+        """Return the operations between single tensors of as many elements and the root.
 
-    def _between(self, root: ModelNode, source: str) -> Cone | None:
-        """Return the operations from a tensor to `root`; None if they take another of its size.
-
-        Numbers for each place along a dimension may come from outside.
+        From the root on the operation that stands last is looked behind, so that a tensor is alone
+        where all ways to the root lead through it.
         """
-        form, inside = self._form, dict[str, ModelNode]()
-        waiting = [root]
-        while waiting:
-            node = waiting.pop()
-            inside[node.output] = node
-            if len(inside) > MOST_PIECES:
-                return None
-            for name in node.inputs:
-                made = form.maker(name)
-                if name == source or name in inside or name in form.constants:
-                    continue
-                if made is not None and made.kind in PIECES:
-                    waiting.append(made)
-                elif form.shapes[name].rank != 1:
-                    return None
-        ordered = sorted(inside.values(), key=lambda node: self._order[node.output])
-        nodes, others = self._of_source(ordered, source)
-        sizes = form.shapes[source].dims
-        if len(nodes) < 2 or any(form.shapes[name].dims[0] not in sizes for name in others):
-            return None
-        return Cone(tuple(nodes), (source, *others))
+        form = self._form
+        dims, inside, found = form.shapes[root.output].dims, list[ModelNode](), list[Any]()
+        front = {root.output}
+        size = form.shapes[root.output].num_elements()
+        while len(inside) < MOST_PIECES and len(found) < MOST_TRIED:
+            pieces = [name for name in front if self._is_piece(name)]
+            if not pieces:
+                break
+            last = max(pieces, key=lambda name: self._order[name])
+            node = form.maker(last)
+            assert node is not None
+            inside.append(node)
+            front.remove(last)
+            front.update(name for name in node.inputs if name not in form.constants)
+            wide = [name for name in front if len(dims) < 2 or form.shapes[name].rank != 1]
+            if sum(not self._is_piece(name) for name in wide) > 1:
+                break
+            if len(wide) == 1 and form.shapes[wide[0]].num_elements() == size:
+                found.append((inside[::-1], wide[0]))
+        return found
+
+    def _is_piece(self, name: str) -> bool:
+        """Return whether to look behind what makes a tensor: not behind lines cut out of others."""
+        made = self._form.maker(name)
+        if made is None or made.kind not in PIECES:
+            return False
+        if made.kind != "reshape" or self._form.shapes[name].rank != 1:
+            return True
+        before = self._form.maker(made.inputs[0])
+        return before is not None and before.kind in PIECES
 
     def _of_source(
-        self, ordered: Sequence[ModelNode], source: str
+        self, ordered: Sequence[ModelNode], source: str, *, deep: bool
     ) -> tuple[list[ModelNode], list[str]]:
         """Return the operations that the source leads to, and the tensors that join them.
 
-        A reshape of such a tensor is one of the operations.
+        A reshape of such a tensor is one of the operations; so is, if `deep`, what makes its
+        numbers from others. No operation: something that joins is no number for each place.
         """
-        led, kept = {source}, list[ModelNode]()
+        form, led = self._form, {source}
         for node in ordered:
             if not led.isdisjoint(node.inputs):
                 led.add(node.output)
         joined = {name for node in ordered if node.output in led for name in node.inputs} - led
+        kept = list[ModelNode]()
         for node in reversed(ordered):
-            rank = self._form.shapes[node.output].rank
-            if node.output in joined and node.kind == "reshape" and rank > 1:
+            wide = node.kind == "reshape" and form.shapes[node.output].rank > 1
+            if node.output in joined and (wide or deep):
                 joined.remove(node.output)
                 joined.update(node.inputs)
                 kept.append(node)
             elif node.output in led:
                 kept.append(node)
-        others = [name for name in joined if name not in self._form.constants]
-        if any(self._form.shapes[name].rank != 1 for name in others):
+        others = [name for name in joined if name not in form.constants]
+        sizes = form.shapes[source].dims
+        dims = [form.shapes[name].dims for name in others]
+        if any(len(each) != 1 or each[0] not in sizes for each in dims):
             return [], []
         order = {name: n for n, node in enumerate(ordered) for name in reversed(node.inputs)}
         return kept[::-1], sorted(others, key=lambda name: order[name])

@@ -9,6 +9,7 @@ takes the place of all pieces.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,6 +19,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
+from systolic.layout.element_types import element_type
 from systolic.workload.importers.cones import Cone, Cones
 from systolic.workload.importers.form import ModelForm, ModelNode
 from systolic.workload.operation import make_attributes
@@ -29,6 +31,7 @@ MOST_ELEMENTS = 1 << 22
 NEAR = 2e-6
 """Constants of a file are float32; agreement within their precision is agreement."""
 SMALL_BYTES = 1 << 10
+PRED = element_type("pred")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def _replaced(form: ModelForm, results: Sequence[str], known: dict[Hashable, Fou
 
     known: what cones are, by their structure. Layers of a network have the same.
     """
-    cones, gone, new = Cones(form, results), set[str](), dict[str, ModelNode]()
+    cones, gone, new = Cones(form, results), set[str](), dict[str, list[ModelNode]]()
     for root in reversed(form.nodes):
         if root.output in gone:
             continue
@@ -60,17 +63,32 @@ def _replaced(form: ModelForm, results: Sequence[str], known: dict[Hashable, Fou
             found = _known_match(form, cone, known)
             if found is None:
                 continue
-            sources = tuple(cone.sources[n] for n in found.operands)
-            node = replace(
-                cone.root, kind=found.kind, inputs=sources, attributes=dict(found.attributes)
-            )
+            nodes = _instead(form, cone, found)
             gone |= cone.inner
-            new[root.output] = node
-            form.replaced(node)
-            cones.replaced(cone, node)
+            new[root.output] = nodes
+            for node in nodes:
+                form.replaced(node)
+            cones.replaced(cone, nodes)
             break
-    form.nodes[:] = [new.get(n.output, n) for n in form.nodes if n.output not in gone]
+    form.nodes[:] = [
+        each
+        for node in form.nodes
+        if node.output not in gone
+        for each in new.get(node.output, [node])
+    ]
     return bool(new)
+
+
+def _instead(form: ModelForm, cone: Cone, found: Found) -> list[ModelNode]:
+    """Return the operation that a cone is, and a reshape if its source has other dimensions."""
+    root, sources = cone.root, tuple(cone.sources[n] for n in found.operands)
+    node = replace(root, kind=found.kind, inputs=sources, attributes=dict(found.attributes))
+    before, out = form.shapes[sources[0]], form.shapes[root.output]
+    if before.dims == out.dims:
+        return [node]
+    made = form.named(root.output, Shape(out.element_type, before.dims))
+    reshape = replace(root, kind="reshape", inputs=(made,), attributes={})
+    return [replace(node, output=made), reshape]
 
 
 def _known_match(form: ModelForm, cone: Cone, known: dict[Hashable, Found | None]) -> Found | None:
@@ -107,11 +125,16 @@ def _structure(form: ModelForm, cone: Cone) -> Hashable:
 def _match(form: ModelForm, cone: Cone) -> Found | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
-    if source.dtype.kind in "iub" or any(form.shapes[n.output].type.is_narrow for n in cone.nodes):
+    kinds = {form.shapes[node.output].type for node in cone.nodes} - {PRED}
+    if source.dtype.kind in "iub" or any(kind.is_narrow for kind in kinds):
         return None
     if not any(node.kind == "reduce" for node in cone.nodes):
-        return _function(form, cone) if len(cone.sources) == 1 else None
-    if np.prod(source.dims, dtype=np.int64) > MOST_ELEMENTS:
+        if len(cone.sources) not in (1, 5):
+            return None
+        if len(cone.sources) == 1:
+            return _function(form, cone)
+    same_dims = source.dims == form.shapes[cone.root.output].dims
+    if not same_dims or source.num_elements() > MOST_ELEMENTS:
         return None
     return _norm(form, cone)
 
@@ -159,17 +182,48 @@ def _norm(form: ModelForm, cone: Cone) -> Found | None:
 def _norms(form: ModelForm, cone: Cone) -> Iterator[Found]:
     """Yield the operations that a cone with reductions may be."""
     source, *others = (form.shapes[name].dims for name in cone.sources)
+    if len(others) == 4:
+        yield from _batch_norms(form, cone)
     axes = {node.attributes["axes"] for node in cone.nodes if node.kind == "reduce"}
     if not others and len(axes) == 1 and len(next(iter(axes))) == 1:
         yield Found("softmax", {"axis": next(iter(axes))[0]})
-    if any(dims != source[-1:] for dims in others):
-        return
     for epsilon in _small_numbers(form, cone):
-        if len(others) == 1:
-            yield Found("rms_norm", {"epsilon": epsilon}, (0, 1))
-        if len(others) == 2:
-            yield Found("layer_norm", {"epsilon": epsilon}, (0, 1, 2))
-            yield Found("layer_norm", {"epsilon": epsilon}, (0, 2, 1))
+        settings = {"epsilon": epsilon}
+        if others == [source[-1:]]:
+            yield Found("rms_norm", settings, (0, 1))
+        if others == [source[-1:]] * 2:
+            yield from _either(Found("layer_norm", settings))
+        if len(others) == 2 and others[0] == others[1]:
+            for axis in range(1, len(source)):
+                if (source[axis],) == others[0]:
+                    yield from _either(_of_channels(form, cone, settings | {"axis": axis}))
+
+
+def _batch_norms(form: ModelForm, cone: Cone) -> Iterator[Found]:
+    """Yield the batch norms that a cone with four numbers for each channel may be."""
+    source, *others = (form.shapes[name].dims for name in cone.sources)
+    axes = [axis for axis, size in enumerate(source) if others == [(size,)] * 4]
+    for epsilon, axis in itertools.product(_small_numbers(form, cone), axes):
+        for operands in itertools.permutations(range(1, 5)):
+            settings = {"epsilon": epsilon, "axis": axis}
+            yield Found("batch_norm", settings, (0, *operands))
+
+
+def _either(found: Found) -> Iterator[Found]:
+    """Yield a norm with factors and terms, and one with terms and factors."""
+    for operands in ((0, 1, 2), (0, 2, 1)):
+        yield replace(found, operands=operands)
+
+
+def _of_channels(form: ModelForm, cone: Cone, settings: Mapping[str, Any]) -> Found:
+    """Return the instance or group norm that has as many means for each image as a cone has."""
+    source = form.shapes[cone.sources[0]]
+    first = next(node for node in cone.nodes if node.kind == "reduce")
+    groups = form.shapes[first.output].num_elements() // max(source.dims[0], 1)
+    channels = source.dims[settings["axis"]]
+    if groups == channels or not groups or channels % groups:
+        return Found("instance_norm", settings)
+    return Found("group_norm", {**settings, "groups": groups})
 
 
 def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
