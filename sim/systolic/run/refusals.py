@@ -18,7 +18,7 @@ LONGEST_REASON = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedKind:
     """Operations of one kind that a chip refuses for one reason; first: the name of the first."""
 
     kind: str
@@ -29,16 +29,16 @@ class Refusal:
 
 def refusals(
     graph: Graph, chip: Chip, options: Options | None = None, progress: Progress | None = None
-) -> list[Refusal]:
+) -> list[RefusedKind]:
     """Return what the chip refuses of a graph, by kind and reason, in the order of the graph."""
-    found: dict[tuple[str, str], Refusal] = {}
+    found: dict[tuple[str, str], RefusedKind] = {}
     kinds = {op.name: op.kind for op in graph.operations}
     for name, why in refused_operations(graph, chip, options, progress).items():
         kind = kinds[name]
         reason = shortened(_without_name(why, name), LONGEST_REASON)
         known = found.get((kind, reason))
         first, count = (known.first, known.count + 1) if known else (name, 1)
-        found[kind, reason] = Refusal(kind, count, first, reason)
+        found[kind, reason] = RefusedKind(kind, count, first, reason)
     return list(found.values())
 
 
@@ -46,7 +46,7 @@ def _without_name(why: str, name: str) -> str:
     return why.removeprefix(f'operation "{name}": ')
 
 
-def refusal_text(found: Refusal, places: Mapping[str, str]) -> str:
+def refusal_text(found: RefusedKind, places: Mapping[str, str]) -> str:
     """Return a refusal as a line. places: where operations stand in the model's file."""
     place = f" at {places[found.first]}" if found.first in places else ""
     return f'{found.kind} ({found.count}, first "{found.first}"{place}): {found.why}'
