@@ -35,7 +35,7 @@ PRED = element_type("pred")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Recognised:
     """What a cone is: an operation, and which of the cone's sources are its operands."""
 
     kind: str
@@ -45,12 +45,14 @@ class Found:
 
 def recognised(form: ModelForm, results: Sequence[str]) -> None:
     """Replace pieces by the operations that they are; results: tensors that stay."""
-    known: dict[Hashable, Found | None] = {}
+    known: dict[Hashable, Recognised | None] = {}
     while _replaced(form, results, known):
         pass
 
 
-def _replaced(form: ModelForm, results: Sequence[str], known: dict[Hashable, Found | None]) -> bool:
+def _replaced(
+    form: ModelForm, results: Sequence[str], known: dict[Hashable, Recognised | None]
+) -> bool:
     """Go through a form once, from its end; return whether a cone was replaced.
 
     known: what cones are, by their structure. Layers of a network have the same.
@@ -79,7 +81,7 @@ def _replaced(form: ModelForm, results: Sequence[str], known: dict[Hashable, Fou
     return bool(new)
 
 
-def _instead(form: ModelForm, cone: Cone, found: Found) -> list[ModelNode]:
+def _instead(form: ModelForm, cone: Cone, found: Recognised) -> list[ModelNode]:
     """Return the operation that a cone is, and a reshape if its source has other dimensions."""
     root, sources = cone.root, tuple(cone.sources[n] for n in found.operands)
     node = replace(root, kind=found.kind, inputs=sources, attributes=dict(found.attributes))
@@ -91,7 +93,9 @@ def _instead(form: ModelForm, cone: Cone, found: Found) -> list[ModelNode]:
     return [replace(node, output=made), reshape]
 
 
-def _known_match(form: ModelForm, cone: Cone, known: dict[Hashable, Found | None]) -> Found | None:
+def _known_match(
+    form: ModelForm, cone: Cone, known: dict[Hashable, Recognised | None]
+) -> Recognised | None:
     key = _structure(form, cone)
     if key is None:
         return _match(form, cone)
@@ -122,7 +126,7 @@ def _structure(form: ModelForm, cone: Cone) -> Hashable:
 # what a cone may be
 
 
-def _match(form: ModelForm, cone: Cone) -> Found | None:
+def _match(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
     kinds = {form.shapes[node.output].type for node in cone.nodes} - {PRED}
@@ -153,18 +157,18 @@ def _functions() -> dict[str, Array]:
         }
 
 
-def _function(form: ModelForm, cone: Cone) -> Found | None:
+def _function(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the activation that a cone of one tensor is, tried on one row of numbers."""
     found = _evaluated(form, cone, {cone.sources[0]: _SAMPLES}, row=True)
     if found is None:
         return None
     for name, wanted in _functions().items():
         if _agree(found, wanted):
-            return Found("activation", {"function": name})
+            return Recognised("activation", {"function": name})
     return None
 
 
-def _norm(form: ModelForm, cone: Cone) -> Found | None:
+def _norm(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the softmax or the norm that a cone is."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources}
@@ -179,51 +183,51 @@ def _norm(form: ModelForm, cone: Cone) -> Found | None:
     return None
 
 
-def _norms(form: ModelForm, cone: Cone) -> Iterator[Found]:
+def _norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
     """Yield the operations that a cone with reductions may be."""
     source, *others = (form.shapes[name].dims for name in cone.sources)
     if len(others) == 4:
         yield from _batch_norms(form, cone)
     axes = {node.attributes["axes"] for node in cone.nodes if node.kind == "reduce"}
     if not others and len(axes) == 1 and len(next(iter(axes))) == 1:
-        yield Found("softmax", {"axis": next(iter(axes))[0]})
+        yield Recognised("softmax", {"axis": next(iter(axes))[0]})
     for epsilon in _small_numbers(form, cone):
         settings = {"epsilon": epsilon}
         if others == [source[-1:]]:
-            yield Found("rms_norm", settings, (0, 1))
+            yield Recognised("rms_norm", settings, (0, 1))
         if others == [source[-1:]] * 2:
-            yield from _either(Found("layer_norm", settings))
+            yield from _either(Recognised("layer_norm", settings))
         if len(others) == 2 and others[0] == others[1]:
             for axis in range(1, len(source)):
                 if (source[axis],) == others[0]:
                     yield from _either(_of_channels(form, cone, settings | {"axis": axis}))
 
 
-def _batch_norms(form: ModelForm, cone: Cone) -> Iterator[Found]:
+def _batch_norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
     """Yield the batch norms that a cone with four numbers for each channel may be."""
     source, *others = (form.shapes[name].dims for name in cone.sources)
     axes = [axis for axis, size in enumerate(source) if others == [(size,)] * 4]
     for epsilon, axis in itertools.product(_small_numbers(form, cone), axes):
         for operands in itertools.permutations(range(1, 5)):
             settings = {"epsilon": epsilon, "axis": axis}
-            yield Found("batch_norm", settings, (0, *operands))
+            yield Recognised("batch_norm", settings, (0, *operands))
 
 
-def _either(found: Found) -> Iterator[Found]:
+def _either(found: Recognised) -> Iterator[Recognised]:
     """Yield a norm with factors and terms, and one with terms and factors."""
     for operands in ((0, 1, 2), (0, 2, 1)):
         yield replace(found, operands=operands)
 
 
-def _of_channels(form: ModelForm, cone: Cone, settings: Mapping[str, Any]) -> Found:
+def _of_channels(form: ModelForm, cone: Cone, settings: Mapping[str, Any]) -> Recognised:
     """Return the instance or group norm that has as many means for each image as a cone has."""
     source = form.shapes[cone.sources[0]]
     first = next(node for node in cone.nodes if node.kind == "reduce")
     groups = form.shapes[first.output].num_elements() // max(source.dims[0], 1)
     channels = source.dims[settings["axis"]]
     if groups == channels or not groups or channels % groups:
-        return Found("instance_norm", settings)
-    return Found("group_norm", {**settings, "groups": groups})
+        return Recognised("instance_norm", settings)
+    return Recognised("group_norm", {**settings, "groups": groups})
 
 
 def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
