@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
     chips = {name: load_chip(CHIPS / f"{name}.toml") for name in given.chip or ALL}
-    works = _named(chips) if given.seed is None else _random(given, chips)
+    works = named_works(chips) if given.seed is None else _random(given, chips)
     rows, ratios = [], []
     for number, (name, text, bound, graph) in works:
         begun, note, cycles = time.process_time(), "", 0
@@ -159,7 +159,8 @@ Work = tuple[int, tuple[str, str, float, Graph]]
 """Number, chip, text, bound and graph."""
 
 
-def _named(chips: Mapping[str, Chip]) -> Iterator[Work]:
+def named_works(chips: Mapping[str, Chip]) -> Iterator[Work]:
+    """Yield the works of ordinary_works.csv on some chips."""
     for number, (name, denominator, graph) in enumerate(ordinary_works()):
         for chip in chips:
             own = chip == "ideal_128x128"

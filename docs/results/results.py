@@ -16,10 +16,11 @@ from typing import Any
 
 import systolic
 from systolic.cli.validate import text as validation_text
-from systolic.config import load_run
+from systolic.config import load_chip, load_run
 from systolic.report.summary.wording import ratio_text
 from systolic.run.validation.table import read_table, table_file
 from systolic.run.validation.validate import validate
+from systolic.shipped import CHIPS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -133,6 +134,35 @@ def products() -> str:
 def _above(file: str, *overrides: str) -> tuple[str, str, str]:
     taken, bound = cycles(file, *overrides), summary(file, *overrides)["bound"]["cycles"]
     return f"{taken:,}", f"{bound:,}", f"{100 * (taken - bound) / bound:.1f} %"
+
+
+# -- ordinary work --------------------------------------------------------------------------------
+
+WORK_CHIPS = ("ideal_128x128", "neuroncore_v2", "hbm3_128x128")
+
+
+def works() -> str:
+    """Return the page of ordinary work, element by element and structural, on three chips."""
+    sys.path.append(str(ROOT / "benchmarks"))
+    script: Any = runpy.run_path(str(ROOT / "benchmarks" / "bench_works.py"), run_name="works")
+    chips = {name: load_chip(CHIPS / f"{name}.toml") for name in WORK_CHIPS}
+    found: dict[str, list[str]] = {}
+    for _, (chip, name, least, graph) in script["named_works"](chips):
+        taken = script["measured"](graph, chips[chip], values=False, seed=0)
+        found.setdefault(name, []).extend((f"{taken:,}", f"{taken / least:.2f}"))
+    return page(
+        "Ordinary work",
+        "works",
+        "The works of `benchmarks/ordinary_works.csv`, from DRAM to DRAM: cycles, and how many "
+        "times as long as a copy's latency and what must move (on `ideal_128x128` the number that "
+        "stands in the file). `python benchmarks/bench_works.py` measures them on all chips, and "
+        "`--seed N` draws others.",
+        table(
+            ("work", *(cell for name in WORK_CHIPS for cell in (f"`{name}`", "ratio"))),
+            2 * len(WORK_CHIPS),
+            ((name, *cells) for name, cells in found.items()),
+        ),
+    )
 
 
 # -- array or DRAM --------------------------------------------------------------------------------
@@ -273,6 +303,7 @@ def validation() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "networks": networks,
     "products": products,
+    "works": works,
     "transposes": transposes,
     "layouts": layouts,
     "validation": validation,
