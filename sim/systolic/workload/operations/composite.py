@@ -23,6 +23,7 @@ from systolic.workload.operations.pool import POOL
 from systolic.workload.operations.recipe import OUT, CompositePart
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.reverse import REVERSE
 from systolic.workload.operations.row import AnyRow, Rules
 from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
@@ -46,6 +47,7 @@ PARTS: dict[str, AnyRow] = {
     "concat": CONCAT,
     "pad": PAD,
     "take": TAKE,
+    "reverse": REVERSE,
 }
 """The operations that a composite may be made of."""
 MakeParts = Callable[[Sequence[Shape], Shape, Any], list[CompositePart]]

@@ -13,7 +13,12 @@ from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.causal_mask import CAUSAL_MASK
 from systolic.workload.operations.clip import CLIP
 from systolic.workload.operations.concat import CONCAT
+from systolic.workload.operations.conv1d import CONV1D
 from systolic.workload.operations.conv2d import CONV2D
+from systolic.workload.operations.conv3d import CONV3D
+from systolic.workload.operations.conv_input_gradient import CONV_INPUT_GRADIENT
+from systolic.workload.operations.conv_transpose import CONV_TRANSPOSE
+from systolic.workload.operations.conv_weight_gradient import CONV_WEIGHT_GRADIENT
 from systolic.workload.operations.expand import EXPAND
 from systolic.workload.operations.group_norm import GROUP_NORM
 from systolic.workload.operations.instance_norm import INSTANCE_NORM
@@ -22,9 +27,11 @@ from systolic.workload.operations.matmul import MATMUL
 from systolic.workload.operations.pad import PAD
 from systolic.workload.operations.pool import POOL
 from systolic.workload.operations.reduce import REDUCE
+from systolic.workload.operations.reduce_window import REDUCE_WINDOW
 from systolic.workload.operations.relayout import RELAYOUT
 from systolic.workload.operations.requantise import REQUANTISE
 from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.resize import RESIZE
 from systolic.workload.operations.reverse import REVERSE
 from systolic.workload.operations.rms_norm import RMS_NORM
 from systolic.workload.operations.row import AnyRow
@@ -40,6 +47,11 @@ OPERATIONS: dict[str, AnyRow] = {
     "transpose": TRANSPOSE,
     "matmul": MATMUL,
     "conv2d": CONV2D,
+    "conv1d": CONV1D,
+    "conv3d": CONV3D,
+    "conv_transpose": CONV_TRANSPOSE,
+    "conv_input_gradient": CONV_INPUT_GRADIENT,
+    "conv_weight_gradient": CONV_WEIGHT_GRADIENT,
     "relayout": RELAYOUT,
     "reshape": RESHAPE,
     "cast": CAST,
@@ -49,6 +61,8 @@ OPERATIONS: dict[str, AnyRow] = {
     "select": SELECT,
     "reduce": REDUCE,
     "pool": POOL,
+    "reduce_window": REDUCE_WINDOW,
+    "resize": RESIZE,
     "slice": SLICE,
     "concat": CONCAT,
     "pad": PAD,
