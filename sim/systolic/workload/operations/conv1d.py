@@ -56,7 +56,7 @@ def conv1d_parts(
     """Return the operations of a convolution along one axis."""
     where = attributes.along(SPATIAL)
     recipe = Recipe(shapes)
-    convolve(recipe, "0", "1", where, attributes.groups, out.element_type)
+    convolve(recipe, ("0", "1"), where, attributes.groups, out.element_type)
     return recipe.done(out)
 
 

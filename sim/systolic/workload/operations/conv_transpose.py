@@ -118,7 +118,7 @@ def spread_back(
         (margin - low, margin - high) for margin, low, high in zip(whole, first, last, strict=True)
     )
     inner = ConvolvedAxes((1,) * count, padding, dilation)
-    made = convolve(recipe, source, weights, inner, groups, out.element_type)
+    made = convolve(recipe, (source, weights), inner, groups, out.element_type)
     made = _phases_between(recipe, made, where.stride, groups)
     begin = (low - n * s for (low, _), n, s in zip(where.padding, first, where.stride, strict=True))
     there = recipe.shape(made).dims[1:-1]

@@ -97,13 +97,9 @@ def axes_of(
 
 
 def check_operands(
-    kind: str, source: Shape, weights: Shape, groups: int, ranks: Sequence[int], *, taken: int = -2
+    kind: str, source: Shape, weights: Shape, groups: int, ranks: Sequence[int]
 ) -> None:
-    """Raise WorkloadError unless tensors of these ranks have groups of channels that go together.
-
-    taken: the axis of the weights with the channels of a group of the source; -1: their filters are
-    shared out among the source's channels.
-    """
+    """Raise WorkloadError unless tensors have these ranks, and groups that go together."""
     if source.rank not in ranks or weights.rank != source.rank:
         raise WorkloadError(
             f"{kind} needs a source [images, pixels..., channels] and weights [pixels..., channels "
@@ -111,8 +107,7 @@ def check_operands(
             f"{plain(source)} and {plain(weights)}"
         )
     channels, filters = source.dims[-1], weights.dims[-1]
-    inside = channels == groups * weights.dims[-2] if taken == -2 else channels == filters
-    if groups < 1 or not inside or filters % max(groups, 1):
+    if groups < 1 or channels != groups * weights.dims[-2] or filters % groups:
         raise WorkloadError(
             f"groups: {groups} of {weights.dims[-2]} channels each, and {filters} filters shared "
             f"out among them, do not go with {plain(source)}: weights are {plain(weights)}"
@@ -171,38 +166,43 @@ def counted_elements(
 
 
 def convolve(
-    recipe: Recipe, source: str, weights: str, where: ConvolvedAxes, groups: int, kind: str
+    recipe: Recipe, operands: tuple[str, str], where: ConvolvedAxes, groups: int, kind: str
 ) -> str:
-    """Add the parts of a convolution along one, two or three axes; the result is of type `kind`."""
-    return _CONVOLVE[len(where.stride)](recipe, source, weights, where, groups, kind)
+    """Add the parts of a convolution along one, two or three axes; the result is of type `kind`.
+
+    operands: the source and the weights.
+    """
+    return _CONVOLVE[len(where.stride)](recipe, operands, where, groups, kind)
 
 
 def _of_images(
-    recipe: Recipe, source: str, weights: str, where: ConvolvedAxes, groups: int, kind: str
+    recipe: Recipe, operands: tuple[str, str], where: ConvolvedAxes, groups: int, kind: str
 ) -> str:
-    x, w = recipe.shape(source), recipe.shape(weights)
+    x, w = (recipe.shape(name) for name in operands)
     dims = (x.dims[0], *where.made(x.dims[1:-1], w.dims[:-2]), w.dims[-1])
     padding = tuple(n for pair in where.padding for n in pair)
     attributes = Conv2dAttributes(where.stride, padding, where.dilation, groups)
-    return recipe.add("conv2d", (source, weights), Shape(kind, dims), attributes)
+    return recipe.add("conv2d", operands, Shape(kind, dims), attributes)
 
 
 def _of_rows(
-    recipe: Recipe, source: str, weights: str, where: ConvolvedAxes, groups: int, kind: str
+    recipe: Recipe, operands: tuple[str, str], where: ConvolvedAxes, groups: int, kind: str
 ) -> str:
+    source, weights = operands
     images, length, channels = recipe.shape(source).dims
     as_image = recipe.reshape(source, (images, 1, length, channels))
     flat = ConvolvedAxes((1, *where.stride), ((0, 0), *where.padding), (1, *where.dilation))
     taps = recipe.reshape(weights, (1, *recipe.shape(weights).dims))
-    made = _of_images(recipe, as_image, taps, flat, groups, kind)
+    made = _of_images(recipe, (as_image, taps), flat, groups, kind)
     dims = recipe.shape(made).dims
     return recipe.reshape(made, (dims[0], *dims[2:]))
 
 
 def _of_volumes(
-    recipe: Recipe, source: str, weights: str, where: ConvolvedAxes, groups: int, kind: str
+    recipe: Recipe, operands: tuple[str, str], where: ConvolvedAxes, groups: int, kind: str
 ) -> str:
     """Put the planes of each window side by side as channels, the planes of a group together."""
+    source, weights = operands
     planes, *kernel, inside, filters = recipe.shape(weights).dims
     images, _, height, width, channels = recipe.shape(source).dims
     depth = where.made(recipe.shape(source).dims[1:-1], (planes, *kernel))[0]
@@ -220,7 +220,7 @@ def _of_volumes(
     turned = recipe.transpose(weights, (1, 2, 0, 3, 4))
     taps = recipe.reshape(turned, (*kernel, planes * inside, filters))
     flat = ConvolvedAxes(where.stride[1:], where.padding[1:], where.dilation[1:])
-    made = _of_images(recipe, beside, taps, flat, groups, kind)
+    made = _of_images(recipe, (beside, taps), flat, groups, kind)
     return recipe.reshape(made, (images, depth, *recipe.shape(made).dims[1:]))
 
 

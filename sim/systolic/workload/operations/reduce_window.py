@@ -40,6 +40,10 @@ from systolic.workload.operations.row import (
 )
 
 MOST_AXES = 3
+BESIDE = ConvolvedAxes((1,), ((0, 0),), (1,))
+"""Along an axis of one place, or of which windows take one."""
+PooledWindows = tuple[Sequence[int], ConvolvedAxes]
+"""The sizes of windows along some axes, and where they lie there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ def reduce_window_parts(
     x = recipe.reshape(x, (math.prod(first), *sizes, math.prod(dims[len(first) + len(axes) :])))
     each = reduction if at_once else "sum"
     kind = out.element_type if at_once else ("s32" if is_integer(source) else "f32")
-    x = _pooled(recipe, x, attributes, where, each, kind)
+    x = _pooled(recipe, x, (attributes.window, where), each, kind)
     if not at_once:
         x = _divided(recipe, recipe.single(x), counts)
         x = recipe.cast(x, out.element_type)
@@ -191,31 +195,25 @@ def _whole(attributes: ReduceWindowAttributes, counts: Sequence[Sequence[int]]) 
 
 
 def _pooled(
-    recipe: Recipe,
-    x: str,
-    attributes: ReduceWindowAttributes,
-    where: ConvolvedAxes,
-    reduction: ReductionName,
-    kind: str,
+    recipe: Recipe, x: str, windows: PooledWindows, reduction: ReductionName, kind: str
 ) -> str:
     """Pool [images, pixels..., channels], the last two axes first, then one before them."""
+    window, where = windows
     images, *sizes, channels = recipe.shape(x).dims
-    made = where.made(sizes, attributes.window)
+    made = where.made(sizes, window)
     if len(sizes) == 3:
         flat = recipe.reshape(x, (images * sizes[0], *sizes[1:], channels))
         inner = "s32" if is_integer(recipe.shape(x)) else "f32"
-        pair = _pool(recipe, flat, attributes.window[1:], _some(where, 1, 3), reduction, inner)
+        pair = _pool(recipe, flat, (window[1:], _some(where, 1, 3)), reduction, inner)
         column = recipe.reshape(pair, (images, sizes[0], made[1] * made[2], channels))
-        window = (attributes.window[0], 1)
-        beside = ConvolvedAxes((1,), ((0, 0),), (1,))
-        found = _pool(recipe, column, window, _both(_some(where, 0, 1), beside), reduction, kind)
+        down = (window[0], 1), _both(_some(where, 0, 1), BESIDE)
+        found = _pool(recipe, column, down, reduction, kind)
     elif len(sizes) == 1:
         row = recipe.reshape(x, (images, 1, sizes[0], channels))
-        beside = ConvolvedAxes((1,), ((0, 0),), (1,))
-        window = (1, attributes.window[0])
-        found = _pool(recipe, row, window, _both(beside, where), reduction, kind)
+        across = (1, window[0]), _both(BESIDE, where)
+        found = _pool(recipe, row, across, reduction, kind)
     else:
-        found = _pool(recipe, x, attributes.window, where, reduction, kind)
+        found = _pool(recipe, x, windows, reduction, kind)
     return recipe.reshape(found, (images, *made, channels))
 
 
@@ -232,13 +230,9 @@ def _both(one: ConvolvedAxes, other: ConvolvedAxes) -> ConvolvedAxes:
 
 
 def _pool(
-    recipe: Recipe,
-    x: str,
-    window: Sequence[int],
-    where: ConvolvedAxes,
-    reduction: ReductionName,
-    kind: str,
+    recipe: Recipe, x: str, windows: PooledWindows, reduction: ReductionName, kind: str
 ) -> str:
+    window, where = windows
     images, *sizes, channels = recipe.shape(x).dims
     padding = tuple(n for pair in where.padding for n in pair)
     attributes = PoolAttributes(reduction, tuple(window), where.stride, padding, where.dilation)

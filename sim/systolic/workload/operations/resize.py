@@ -28,8 +28,8 @@ from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_g
 from systolic.workload.operations.softmax import check_floats
 
 Interpolation = Literal["nearest", "linear"]
-Coordinates = Literal["half_pixel", "asymmetric", "align_corners"]
-Nearest = Literal["round_half_down", "round_half_up", "floor", "ceil"]
+ResizeCoordinates = Literal["half_pixel", "asymmetric", "align_corners"]
+NearestPlace = Literal["round_half_down", "round_half_up", "floor", "ceil"]
 HALF = Fraction(1, 2)
 
 
@@ -46,10 +46,11 @@ class ResizeAttributes(Attributes):
         Field(description="axes that have the sizes (default: all but the first and last)"),
     ] = None
     coordinates: Annotated[
-        Coordinates, Field(description="where places of the result stand (default: half_pixel)")
+        ResizeCoordinates,
+        Field(description="where places of the result stand (default: half_pixel)"),
     ] = "half_pixel"
     nearest: Annotated[
-        Nearest,
+        NearestPlace,
         Field(description="the nearest place of a coordinate (default: round_half_down)"),
     ] = "round_half_down"
 
