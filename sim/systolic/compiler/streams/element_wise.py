@@ -109,7 +109,7 @@ def element_wise(graph: Graph, group: Sequence[Operation]) -> StreamWork:
     """Return the stream of operations that follow one another; the last one brings and stores."""
     made = {op.output for op in group}
     last = group[-1]
-    layer = last.part_of or last.name
+    layer = last.layer
     out = carrier_shape(graph.shape(last.output))
     number: dict[tuple[str, PlacedDims], int] = {}
     for op in group:
@@ -130,7 +130,7 @@ def element_wise(graph: Graph, group: Sequence[Operation]) -> StreamWork:
         ]
         refs = [refs[n] for n in row.order or range(len(refs))]
         for lane, dtype in row.steps(op, graph):
-            steps.append(KernelStep(lane, tuple(refs), dtype, op.part_of or op.name))
+            steps.append(KernelStep(lane, tuple(refs), dtype, op.layer))
             refs = [len(number) + len(steps) - 1]
         result[op.output] = refs[0]
     sides = (
