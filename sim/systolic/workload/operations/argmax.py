@@ -16,7 +16,8 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.reduce import ReductionName, kept_axes
 from systolic.workload.operations.row import (
     ONE_SHAPE,
@@ -79,7 +80,7 @@ def hits(recipe: Recipe, source: str, extreme: ReductionName, axis: int) -> tupl
     """
     shape = recipe.shape(source)
     others = kept_axes(shape.rank, (axis,))
-    best = recipe.folded(extreme, source, (axis,), shape.element_type)
+    best = recipe.reduce(extreme, source, axis)
     found = recipe.combined("equal", source, best, "s32", others)
     if not is_integer(shape):
         unordered = recipe.combined("not_equal", source, source, "s32")
@@ -100,10 +101,12 @@ def place_parts(extreme: ReductionName) -> Callable[..., list[CompositePart]]:
         base, each = (1, 1) if attributes.last else (count, -1)
         numbers = recipe.numbers(count, base, each)
         scored = recipe.combined("multiply", found, numbers, "s32", (axis,))
-        best = recipe.folded("max", scored, (axis,), "s32")
-        scale, bias = (1.0, -1.0) if attributes.last else (-1.0, float(count))
-        recipe.function("identity", best, scale, bias, out)
-        return recipe.parts
+        best = recipe.reduce("max", scored, axis)
+        if attributes.last:
+            recipe.scalar("subtract", best, 1)
+        else:
+            recipe.scalar("subtract", best, count, reverse=True)
+        return recipe.done(out)
 
     return parts
 

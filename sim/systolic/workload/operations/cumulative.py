@@ -18,8 +18,8 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.binary import OperatorName
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
-from systolic.workload.operations.pad import PadAttributes
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
@@ -91,13 +91,12 @@ def cumulative_parts(
     distances = [1 << n for n in range((count - 1).bit_length())]
     if attributes.exclusive:
         now = _moved(recipe, now, attributes, 1)
-    if not distances:
-        recipe.make("cast", (now,), out)
+    if not recipe.parts and not distances:
+        recipe.add("cast", (now,), source)
     for distance in distances:
-        made = out if distance == distances[-1] else wide
         before = _moved(recipe, now, attributes, distance)
-        now = recipe.combined(_OPERATORS[attributes.fold], before, now, made)
-    return recipe.parts
+        now = recipe.combined(_OPERATORS[attributes.fold], before, now, wide)
+    return recipe.done(out)
 
 
 def _moved(recipe: Recipe, now: str, attributes: CumulativeAttributes, distance: int) -> str:
@@ -111,12 +110,10 @@ def _moved(recipe: Recipe, now: str, attributes: CumulativeAttributes, distance:
     step = -distance if attributes.from_end else distance
     if attributes.fold in ("max", "min"):
         count = shape.dims[axis]
-        return recipe.taken(now, axis, np.clip(np.arange(count) - step, 0, count - 1).tolist())
+        return recipe.take(now, axis, np.clip(np.arange(count) - step, 0, count - 1).tolist())
     neutral = 1.0 if attributes.fold == "product" else -0.0
-    low = tuple(step if n == axis else 0 for n in range(shape.rank))
-    high = tuple(-step if n == axis else 0 for n in range(shape.rank))
-    given = PadAttributes(low, high, neutral)
-    return recipe.make("pad", (now,), (shape.element_type, shape.dims), given)
+    sides = [(step, -step) if n == axis else (0, 0) for n in range(shape.rank)]
+    return recipe.pad(now, sides, neutral)
 
 
 _EXACT: dict[FoldName, Callable[..., Array]] = {

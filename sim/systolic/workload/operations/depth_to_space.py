@@ -12,7 +12,8 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, plain
 
 
@@ -71,8 +72,8 @@ def depth_to_space_parts(
     inner = (each, side, side) if by_pixel else (side, side, each)
     order = (0, 1, 4, 2, 5, 3) if by_pixel else (0, 1, 3, 2, 4, 5)
     apart = recipe.reshape("0", (images, rows, cols, *inner))
-    recipe.reshape(recipe.transposed(apart, order), out.dims, out)
-    return recipe.parts
+    recipe.reshape(recipe.transpose(apart, order), out.dims)
+    return recipe.done(out)
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: BlockAttributes) -> Array:

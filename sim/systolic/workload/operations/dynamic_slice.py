@@ -17,8 +17,9 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.gather import within
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
 
 BoxSizes = Annotated[tuple[int, ...], Field(strict=False)]
@@ -63,17 +64,13 @@ def _default_out(shapes: Sequence[Shape], attributes: DynamicSliceAttributes) ->
 
 def start_of(recipe: Recipe, starts: str, axis: int, most: int) -> str:
     """Return the start of a dimension, from 0 to `most`: s32, one number."""
-    one = recipe.span(starts, 0, axis, 1)
-    return within(recipe, recipe.reshape(one, ()), most)
+    return within(recipe, recipe.reshape(recipe.slice(starts, 0, axis, axis + 1), ()), most)
 
 
 def bits_of(recipe: Recipe, number: str, most: int) -> list[tuple[int, str]]:
     """Return (worth, whether a number up to `most` has that bit), the highest first."""
     worths = [1 << n for n in reversed(range(most.bit_length()))]
-    return [
-        (worth, recipe.combined("and", number, recipe.constant(worth, "s32"), "s32"))
-        for worth in worths
-    ]
+    return [(worth, recipe.scalar("and", number, worth)) for worth in worths]
 
 
 def dynamic_slice_parts(
@@ -86,18 +83,14 @@ def dynamic_slice_parts(
         if not most:
             continue
         for worth, bit in bits_of(recipe, start_of(recipe, "1", axis, most), most):
-            length, there = count + worth - 1, recipe.shape(now).dims[axis]
-            plain_box = recipe.span(now, axis, 0, min(length, there))
-            places = np.minimum(np.arange(min(length, there)) + worth, there - 1)
-            moved = recipe.taken(now, axis, places.tolist())
-            dims = recipe.shape(moved).dims
-            now = recipe.make("select", (bit, moved, plain_box), (source.element_type, dims))
+            there = recipe.shape(now).dims[axis]
+            length = min(count + worth - 1, there)
+            places = np.minimum(np.arange(length) + worth, there - 1)
+            moved = recipe.take(now, axis, places.tolist())
+            now = recipe.select(bit, moved, recipe.slice(now, axis, 0, length))
     if now == "0":  # all of it, wherever it begins
-        bit = start_of(recipe, "1", 0, 0)
-        recipe.make("select", (bit, "0", "0"), out)
-    else:
-        recipe.make("cast", (now,), out)
-    return recipe.parts
+        recipe.select(start_of(recipe, "1", 0, 0), "0", "0")
+    return recipe.done(out)
 
 
 def clamped(starts: Array, dims: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.dynamic_slice import (
     STARTS,
     bits_of,
@@ -23,7 +23,7 @@ from systolic.workload.operations.dynamic_slice import (
     clamped,
     start_of,
 )
-from systolic.workload.operations.pad import PadAttributes
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
 
 
@@ -53,34 +53,27 @@ def dynamic_update_slice_parts(
         start = start_of(recipe, "2", axis, most)
         now = _padded(recipe, now, axis, 0, most)
         for worth, bit in bits_of(recipe, start, most):
-            moved = _padded(recipe, now, axis, worth, -worth)
-            dims = recipe.shape(now).dims
-            now = recipe.make("select", (bit, moved, now), (source.element_type, dims))
+            now = recipe.select(bit, _padded(recipe, now, axis, worth, -worth), now)
         inside = _joined(recipe, inside, _inside(recipe, start, axis, (size, count), source))
     if inside:
-        spread = recipe.expanded(inside, source.dims)
-        recipe.make("select", (spread, now, "0"), out)
+        recipe.select(recipe.expand(inside, source.dims), now, "0")
     else:  # all of it, wherever it begins
-        recipe.make("select", (start_of(recipe, "2", 0, 0), "0", "1"), out)
-    return recipe.parts
+        recipe.select(start_of(recipe, "2", 0, 0), "0", "1")
+    return recipe.done(out)
 
 
 def _padded(recipe: Recipe, now: str, axis: int, low: int, high: int) -> str:
     """Return a tensor with zeros before or behind along an axis."""
-    shape = recipe.shape(now)
-    sides = [tuple(n if d == axis else 0 for d in range(shape.rank)) for n in (low, high)]
-    dims = [size + (low + high) * (d == axis) for d, size in enumerate(shape.dims)]
-    return recipe.make("pad", (now,), (shape.element_type, dims), PadAttributes(*sides))
+    rank = recipe.shape(now).rank
+    return recipe.pad(now, [(low, high) if n == axis else (0, 0) for n in range(rank)])
 
 
 def _inside(recipe: Recipe, start: str, axis: int, sizes: tuple[int, int], source: Shape) -> str:
     """Return s32 1 for the places of an axis that lie in the box, seen along that axis."""
     size, count = sizes
     numbers = recipe.combined("subtract", recipe.numbers(size), start, "s32")
-    least, end = recipe.constant(0, "s32"), recipe.constant(count, "s32")
-    behind = recipe.combined("greater_equal", numbers, least, "s32")
-    before = recipe.combined("less", numbers, end, "s32")
-    both = recipe.combined("multiply", behind, before, "s32")
+    behind = recipe.scalar("greater_equal", numbers, 0)
+    both = recipe.combined("multiply", behind, recipe.scalar("less", numbers, count), "s32")
     return recipe.reshape(both, [size if n == axis else 1 for n in range(source.rank)])
 
 

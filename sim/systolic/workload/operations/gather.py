@@ -19,7 +19,8 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import (
     Attributes,
     Operand,
@@ -69,9 +70,7 @@ def _default_out(shapes: Sequence[Shape], attributes: GatherAttributes) -> Shape
 
 def within(recipe: Recipe, indices: str, most: int) -> str:
     """Return numbers, those below 0 as 0 and those above `most` as `most`."""
-    least, largest = recipe.constant(0, "s32"), recipe.constant(most, "s32")
-    found = recipe.combined("max", indices, least, "s32")
-    return recipe.combined("min", found, largest, "s32")
+    return recipe.scalar("min", recipe.scalar("max", indices, 0), most)
 
 
 def gather_parts(
@@ -83,7 +82,7 @@ def gather_parts(
     count = source.dims[axis]
     order = [axis] + [n for n in range(source.rank) if n != axis]
     rest = [source.dims[n] for n in order[1:]]
-    table = recipe.transposed("0", order) if axis else "0"
+    table = recipe.transpose("0", order) if axis else "0"
     rows = recipe.reshape(table, [count, math.prod(rest)])
     wanted = within(recipe, recipe.reshape("1", [many, 1]), count - 1)
     numbers = recipe.reshape(recipe.numbers(count), [1, count])
@@ -91,11 +90,8 @@ def gather_parts(
     made = recipe.reshape(picked, [*indices.dims, *rest])
     back = [*range(indices.rank, indices.rank + axis), *range(indices.rank),
             *range(indices.rank + axis, out.rank)]  # fmt: skip
-    if back != sorted(back):
-        recipe.transposed(made, back, out)
-    else:
-        recipe.make("cast", (made,), out)
-    return recipe.parts
+    recipe.transpose(made, back)
+    return recipe.done(out)
 
 
 def _picked(recipe: Recipe, wanted: str, numbers: str, rows: str) -> str:
@@ -108,10 +104,9 @@ def _picked(recipe: Recipe, wanted: str, numbers: str, rows: str) -> str:
         here = recipe.reshape(hit, [many, count, 1])
         there = recipe.reshape(rows, [1, count, columns])
         each = recipe.combined("multiply", here, recipe.cast(there, "s32"), "s32")
-        return recipe.cast(recipe.folded("sum", each, (1,), "s32"), dtype)
+        return recipe.cast(recipe.reduce("sum", each, 1), dtype)
     hit = recipe.cast(recipe.combined("equal", wanted, numbers, "s32"), dtype)
-    wide = "s32" if dtype == "s8" else "f32"
-    return recipe.cast(recipe.make("matmul", (hit, rows), (wide, (many, columns))), dtype)
+    return recipe.cast(recipe.matmul(hit, rows, "s32" if dtype == "s8" else "f32"), dtype)
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: GatherAttributes) -> Array:

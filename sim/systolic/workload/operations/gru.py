@@ -16,13 +16,13 @@ from pydantic import Field
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.lstm import (
     check_layer,
-    give_states,
     inputs_of_all_steps,
     layer_sizes,
 )
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import Attributes, Operand, Row, check_gives
 from systolic.workload.operations.softmax import check_floats
 
@@ -68,15 +68,15 @@ def gru_parts(
     fed = inputs_of_all_steps(recipe, GATES * states, "3")
     terms, hidden, found = recipe.cast("4", "f32"), recipe.cast("5", "f32"), list[str]()
     for step in range(steps):
-        own = recipe.span(fed, 0, step * batch, batch)
-        x = [recipe.span(own, 1, n * states, states) for n in range(GATES)]
+        own = recipe.slice(fed, 0, step * batch, (step + 1) * batch)
+        x = [recipe.slice(own, 1, n * states, (n + 1) * states) for n in range(GATES)]
         if attributes.reset_after:
             back = _product(recipe, hidden, "2", terms)
-            p = [recipe.span(back, 1, n * states, states) for n in range(GATES)]
+            p = [recipe.slice(back, 1, n * states, (n + 1) * states) for n in range(GATES)]
         else:
-            gates = recipe.span("2", 1, 0, 2 * states)
-            back = _product(recipe, hidden, gates, recipe.span(terms, 0, 0, 2 * states))
-            p = [recipe.span(back, 1, n * states, states) for n in range(2)]
+            gates = recipe.slice("2", 1, 0, 2 * states)
+            back = _product(recipe, hidden, gates, recipe.slice(terms, 0, 0, 2 * states))
+            p = [recipe.slice(back, 1, n * states, (n + 1) * states) for n in range(2)]
         r, z = (
             recipe.function("sigmoid", recipe.combined("add", p[n], x[n], "f32")) for n in range(2)
         )
@@ -84,24 +84,22 @@ def gru_parts(
             reset = recipe.combined("multiply", r, p[2], "f32")
         else:
             state = recipe.combined("multiply", r, hidden, "f32")
-            last = recipe.span("2", 1, 2 * states, states)
-            reset = _product(recipe, state, last, recipe.span(terms, 0, 2 * states, states))
+            last = recipe.slice("2", 1, 2 * states, 3 * states)
+            reset = _product(recipe, state, last, recipe.slice(terms, 0, 2 * states, 3 * states))
         new = recipe.function("tanh", recipe.combined("add", reset, x[2], "f32"))
         rest = recipe.function("identity", z, -1.0, 1.0)
         taken = recipe.combined("multiply", rest, new, "f32")
         kept = recipe.combined("multiply", z, hidden, "f32")
         hidden = recipe.combined("add", taken, kept, "f32")
         found.append(hidden)
-    give_states(recipe, found, out)
-    return recipe.parts
+    recipe.reshape(recipe.cast(recipe.concat(found, 0), out.element_type), out.dims)
+    return recipe.done(out)
 
 
 def _product(recipe: Recipe, state: str, weights: str, terms: str) -> str:
     """Return a state times its weights, and terms; it is rounded to the inputs' type for it."""
     narrow = recipe.cast(state, recipe.shape("0").element_type)
-    dims = (recipe.shape(state).dims[0], recipe.shape(weights).dims[1])
-    made = recipe.make("matmul", (narrow, weights), ("f32", dims))
-    return recipe.combined("add", made, terms, "f32", (1,))
+    return recipe.combined("add", recipe.matmul(narrow, weights), terms, "f32", (1,))
 
 
 def _sigmoid(x: Array) -> Array:

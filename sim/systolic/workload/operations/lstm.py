@@ -18,7 +18,8 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
 from systolic.workload.operations.softmax import check_floats
 
@@ -87,7 +88,7 @@ def inputs_of_all_steps(recipe: Recipe, columns: int, bias: str) -> str:
     """Return f32[steps * batch, columns]: the inputs of all steps times their weights, and bias."""
     steps, batch, inputs = recipe.shape("0").dims
     flat = recipe.reshape("0", (steps * batch, inputs))
-    product = recipe.make("matmul", (flat, "1"), ("f32", (steps * batch, columns)))
+    product = recipe.matmul(flat, "1")
     return recipe.combined("add", product, recipe.cast(bias, "f32"), "f32", (1,))
 
 
@@ -101,10 +102,10 @@ def lstm_parts(
     fed = inputs_of_all_steps(recipe, columns, "3")
     hidden, cell, found = recipe.cast("4", dtype), recipe.cast("5", "f32"), list[str]()
     for step in range(steps):
-        own = recipe.span(fed, 0, step * batch, batch)
-        back = recipe.make("matmul", (hidden, "2"), ("f32", (batch, columns)))
+        own = recipe.slice(fed, 0, step * batch, (step + 1) * batch)
+        back = recipe.matmul(hidden, "2")
         gates = recipe.combined("add", back, own, "f32")
-        i, f, g, o = (recipe.span(gates, 1, n * states, states) for n in range(GATES))
+        i, f, g, o = (recipe.slice(gates, 1, n * states, (n + 1) * states) for n in range(GATES))
         kept = recipe.combined("multiply", recipe.function("sigmoid", f), cell, "f32")
         new = recipe.combined(
             "multiply", recipe.function("sigmoid", i), recipe.function("tanh", g), "f32"
@@ -114,16 +115,8 @@ def lstm_parts(
         made = recipe.combined("multiply", recipe.function("sigmoid", o), shown, "f32")
         hidden = recipe.cast(made, dtype)
         found.append(made if attributes.state == "hidden" else cell)
-    give_states(recipe, found, out)
-    return recipe.parts
-
-
-def give_states(recipe: Recipe, found: Sequence[str], out: Shape) -> None:
-    """Make the result of the states of all steps."""
-    together = recipe.joined(found, 0)
-    if out.element_type != "f32":
-        together = recipe.cast(together, out.element_type)
-    recipe.make("reshape", (together,), out)
+    recipe.reshape(recipe.cast(recipe.concat(found, 0), out.element_type), out.dims)
+    return recipe.done(out)
 
 
 def _sigmoid(x: Array) -> Array:

@@ -17,7 +17,8 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.activation import FunctionName
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.reduce import ReducedAxes, kept_axes
 from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, plain
 from systolic.workload.operations.softmax import check_floats
@@ -81,27 +82,25 @@ def measure_parts(
     """Return the operations of a measure."""
     recipe, axes = Recipe(shapes), attributes.reduced(shapes[0].rank)
     if attributes.measure == "log_sum_exp":
-        _log_sum_exp(recipe, shapes[0], axes, out)
-        return recipe.parts
+        _log_sum_exp(recipe, shapes[0], axes)
+        return recipe.done(out)
     before, after = _STEPS[attributes.measure]
     each = recipe.function(before, "0") if before else recipe.cast("0", "f32")
-    total = recipe.folded("sum", each, axes, "f32" if after else out)
+    total = recipe.reduce("sum", each, *axes)
     if after:
-        recipe.function(after, total, out=out)
-    return recipe.parts
+        recipe.function(after, total)
+    return recipe.done(out)
 
 
-def _log_sum_exp(recipe: Recipe, source: Shape, axes: tuple[int, ...], out: Shape) -> None:
+def _log_sum_exp(recipe: Recipe, source: Shape, axes: tuple[int, ...]) -> None:
     """Subtract the largest element, but no infinity: infinity - infinity would be NaN."""
     wide, kept = recipe.cast("0", "f32"), kept_axes(source.rank, axes)
-    largest = recipe.folded("max", wide, axes, "f32")
-    ends = [recipe.constant(end, "f32") for end in (LARGEST, -LARGEST)]
-    shift = recipe.combined("min", largest, ends[0], "f32")
-    shift = recipe.combined("max", shift, ends[1], "f32")
+    largest = recipe.reduce("max", wide, *axes)
+    shift = recipe.scalar("max", recipe.scalar("min", largest, LARGEST), -LARGEST)
     difference = recipe.combined("subtract", wide, shift, "f32", kept)
     powers = recipe.function("exponential", difference)
-    total = recipe.folded("sum", powers, axes, "f32")
-    recipe.combined("add", recipe.function("log", total), shift, out)
+    total = recipe.reduce("sum", powers, *axes)
+    recipe.combined("add", recipe.function("log", total), shift, "f32")
 
 
 def _shifted(x: Array, axis: int) -> Array:

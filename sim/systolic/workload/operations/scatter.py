@@ -18,7 +18,8 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.binary import OperatorName
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
 from systolic.workload.operations.take import PlaceNumbers, check_places
 
@@ -83,20 +84,19 @@ def scatter_parts(
     """Return the operations of a scatter."""
     recipe, source = Recipe(shapes), shapes[0]
     axis, now = attributes.of(source.rank), "0"
-    rounds = _rounds(attributes.indices)
-    for some in rounds:
+    for some in _rounds(attributes.indices):
         indices, put = [attributes.indices[n] for n in some], "1"
         if len(some) < len(attributes.indices):
-            put = recipe.taken("1", axis, some)
+            put = recipe.take("1", axis, some)
         if attributes.combiner != "none":
-            old = recipe.taken(now, axis, indices)
+            old = recipe.take(now, axis, indices)
             operator: OperatorName = attributes.combiner
             put = recipe.combined(operator, old, put, source.element_type)
-        both = recipe.joined([now, put], axis)
+        both = recipe.concat([now, put], axis)
         places = np.arange(source.dims[axis])
         places[indices] = source.dims[axis] + np.arange(len(indices))
-        now = recipe.taken(both, axis, places.tolist(), out if some is rounds[-1] else None)
-    return recipe.parts
+        now = recipe.take(both, axis, places.tolist())
+    return recipe.done(out)
 
 
 _UFUNCS: dict[Combiner, Callable[..., None]] = {

@@ -9,8 +9,9 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.depth_to_space import BlockAttributes, check_images
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import ONE_SHAPE, Row, check_gives, plain
 
 
@@ -42,8 +43,8 @@ def space_to_depth_parts(
     images, rows, cols, channels = source.dims
     order = (0, 1, 3, 5, 2, 4) if attributes.minor == "pixel" else (0, 1, 3, 2, 4, 5)
     apart = recipe.reshape("0", (images, rows // side, side, cols // side, side, channels))
-    recipe.reshape(recipe.transposed(apart, order), out.dims, out)
-    return recipe.parts
+    recipe.reshape(recipe.transpose(apart, order), out.dims)
+    return recipe.done(out)
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: BlockAttributes) -> Array:

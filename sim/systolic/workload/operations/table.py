@@ -9,9 +9,11 @@ from __future__ import annotations
 from systolic.workload.operations.activation import ACTIVATION
 from systolic.workload.operations.argmax import ARGMAX
 from systolic.workload.operations.argmin import ARGMIN
+from systolic.workload.operations.batch_norm import BATCH_NORM
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.causal_mask import CAUSAL_MASK
+from systolic.workload.operations.clip import CLIP
 from systolic.workload.operations.concat import CONCAT
 from systolic.workload.operations.constant import CONSTANT
 from systolic.workload.operations.conv2d import CONV2D
@@ -21,7 +23,9 @@ from systolic.workload.operations.dynamic_slice import DYNAMIC_SLICE
 from systolic.workload.operations.dynamic_update_slice import DYNAMIC_UPDATE_SLICE
 from systolic.workload.operations.expand import EXPAND
 from systolic.workload.operations.gather import GATHER
+from systolic.workload.operations.group_norm import GROUP_NORM
 from systolic.workload.operations.gru import GRU
+from systolic.workload.operations.instance_norm import INSTANCE_NORM
 from systolic.workload.operations.iota import IOTA
 from systolic.workload.operations.layer_norm import LAYER_NORM
 from systolic.workload.operations.lstm import LSTM
@@ -42,6 +46,7 @@ from systolic.workload.operations.slice import SLICE
 from systolic.workload.operations.softmax import SOFTMAX
 from systolic.workload.operations.space_to_depth import SPACE_TO_DEPTH
 from systolic.workload.operations.take import TAKE
+from systolic.workload.operations.tensor_scalar import TENSOR_SCALAR
 from systolic.workload.operations.tile import TILE
 from systolic.workload.operations.top_k import TOP_K
 from systolic.workload.operations.transpose import TRANSPOSE
@@ -55,6 +60,7 @@ OPERATIONS: dict[str, AnyRow] = {
     "cast": CAST,
     "activation": ACTIVATION,
     "binary": BINARY,
+    "tensor_scalar": TENSOR_SCALAR,
     "select": SELECT,
     "reduce": REDUCE,
     "pool": POOL,
@@ -71,6 +77,10 @@ OPERATIONS: dict[str, AnyRow] = {
     "softmax": SOFTMAX,
     "layer_norm": LAYER_NORM,
     "rms_norm": RMS_NORM,
+    "batch_norm": BATCH_NORM,
+    "instance_norm": INSTANCE_NORM,
+    "group_norm": GROUP_NORM,
+    "clip": CLIP,
     "requantise": REQUANTISE,
     "cumulative": CUMULATIVE,
     "argmax": ARGMAX,

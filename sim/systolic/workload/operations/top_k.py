@@ -18,8 +18,9 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.argmax import hits
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
-from systolic.workload.operations.reduce import ReductionName, kept_axes
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
+from systolic.workload.operations.reduce import ReductionName
 from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
@@ -83,21 +84,15 @@ def top_k_parts(
 ) -> list[CompositePart]:
     """Return the operations of a top-k."""
     recipe, source = Recipe(shapes), shapes[0]
-    count, k = source.dims[attributes.of(source.rank)], attributes.k
+    axis, k = attributes.of(source.rank), attributes.k
+    count, order = source.dims[axis], [n for n in range(source.rank) if n != axis] + [axis]
     now = recipe.cast("0", "s32") if is_integer(source) else "0"
-    axis = attributes.of(source.rank)
-    order = [n for n in range(source.rank) if n != axis] + [axis]
-    if axis < source.rank - 1:  # so that no tensor with infinities of its own is turned
-        now = recipe.transposed(now, order)
-    if k <= FEW and 9 * k <= 7 * count + 3 * k:
-        found = _one_by_one(recipe, now, attributes)
-    else:
-        found = _ranked(recipe, now, attributes)
-    if axis < source.rank - 1:
-        recipe.transposed(found, [order.index(n) for n in range(source.rank)], out)
-    else:
-        recipe.make("cast", (found,), out)
-    return recipe.parts
+    now = recipe.transpose(now, order)  # so that no tensor with infinities of its own is turned
+    one_by_one = k <= FEW and 9 * k <= 7 * count + 3 * k
+    found = (_one_by_one if one_by_one else _ranked)(recipe, now, attributes)
+    found = recipe.cast(found, out.element_type)
+    recipe.transpose(found, [order.index(n) for n in range(source.rank)])
+    return recipe.done(out)
 
 
 def _least(shape: Shape, *, largest: bool) -> float:
@@ -111,68 +106,69 @@ def _least(shape: Shape, *, largest: bool) -> float:
 def _one_by_one(recipe: Recipe, now: str, attributes: TopKAttributes) -> str:
     """Return the elements, or their places, found one after another along the last axis."""
     shape, axis = recipe.shape(now), recipe.shape(now).rank - 1
-    count = shape.dims[axis]
-    others = kept_axes(shape.rank, (axis,))
+    count, others = shape.dims[axis], tuple(range(axis))
     extreme: ReductionName = "max" if attributes.largest else "min"
     numbers, left, found = recipe.numbers(count, count, -1), "", list[str]()
-    single = [1 if n == axis else size for n, size in enumerate(shape.dims)]
-    behind = recipe.constant(_least(shape, largest=attributes.largest), shape.element_type)
+    single = [*shape.dims[:axis], 1]
+    behind = ""
     for turn in range(attributes.k):
         best, hit = hits(recipe, now, extreme, axis)
         if left:
             hit = recipe.combined("multiply", hit, left, "s32")
-        scored = recipe.combined("multiply", hit, numbers, "s32", (axis,))
-        number = recipe.folded("max", scored, (axis,), "s32")  # count - place
+        if attributes.gives == "indices" or turn < attributes.k - 1:
+            scored = recipe.combined("multiply", hit, numbers, "s32", (axis,))
+            number = recipe.reduce("max", scored, axis)  # count - place
         if attributes.gives == "values":
             found.append(recipe.reshape(best, single))
         else:
-            place = recipe.function("identity", number, -1.0, float(count), "s32")
+            place = recipe.scalar("subtract", number, count, reverse=True)
             found.append(recipe.reshape(place, single))
-        if turn == attributes.k - 1:
-            break
-        other = recipe.combined("not_equal", scored, number, "s32", others)
-        left = recipe.combined("multiply", other, left, "s32") if left else other
-        dims = recipe.shape(now).dims
-        now = recipe.make("select", (left, now, behind), (shape.element_type, dims))
-    return recipe.joined(found, axis)
+        if turn < attributes.k - 1:
+            other = recipe.combined("not_equal", scored, number, "s32", others)
+            left = recipe.combined("multiply", other, left, "s32") if left else other
+            least = _least(shape, largest=attributes.largest)
+            behind = behind or recipe.constant(least, shape.element_type)
+            now = recipe.select(left, now, behind)
+    return recipe.concat(found, axis)
 
 
 def _ranked(recipe: Recipe, now: str, attributes: TopKAttributes) -> str:
     """Return the elements, or their places, by the ranks of all along the last axis."""
     shape, last = recipe.shape(now), recipe.shape(now).rank - 1
-    count, k = shape.dims[last], attributes.k
-    batch = shape.dims[:last]
-    here, there = (recipe.reshape(now, [*batch, *ends]) for ends in ((count, 1), (1, count)))
-    ahead = "greater" if attributes.largest else "less"
-    before = recipe.combined(ahead, there, here, "s32")
-    alike = recipe.combined("equal", there, here, "s32")
-    if not is_integer(shape):
-        nan = recipe.combined("not_equal", now, now, "s32")
-        one, other = (recipe.reshape(nan, [*batch, *ends]) for ends in ((count, 1), (1, count)))
-        more = recipe.combined("greater", other, one, "s32")
-        before = recipe.combined("max", before, more, "s32")
-        both = recipe.combined("multiply", other, one, "s32")
-        alike = recipe.combined("max", alike, both, "s32")
+    count, k, batch = shape.dims[last], attributes.k, shape.dims[:last]
     numbers = recipe.numbers(count)
-    down, across = (recipe.reshape(numbers, ends) for ends in ((count, 1), (1, count)))
-    earlier = recipe.combined("less", across, down, "s32")
-    pair = (last, last + 1)
-    first = recipe.combined("multiply", alike, earlier, "s32", pair)
-    ahead_of = recipe.combined("add", before, first, "s32")
-    rank = recipe.folded("sum", ahead_of, (last + 1,), "s32")
+    rank = recipe.reduce("sum", _ahead(recipe, now, numbers, attributes), last + 1)
     ranks = recipe.reshape(rank, [*batch, 1, count])
     turns = recipe.reshape(recipe.numbers(k), [*([1] * len(batch)), k, 1])
     found = recipe.combined("equal", ranks, turns, "s32")
     if attributes.gives == "indices":
         placed = recipe.combined("multiply", found, numbers, "s32", (last + 1,))
-        return recipe.folded("sum", placed, (last + 1,), "s32")
+        return recipe.reduce("sum", placed, last + 1)
     least = recipe.constant(_least(shape, largest=attributes.largest), shape.element_type)
-    wide = recipe.reshape(now, [*batch, 1, count])
-    dims = [*batch, k, count]
-    spread = recipe.expanded(wide, dims)
-    taken = recipe.make("select", (found, spread, least), (shape.element_type, dims))
-    extreme: ReductionName = "max" if attributes.largest else "min"
-    return recipe.folded(extreme, taken, (last + 1,), shape.element_type)
+    spread = recipe.expand(recipe.reshape(now, [*batch, 1, count]), [*batch, k, count])
+    taken = recipe.select(found, spread, least)
+    return recipe.reduce("max" if attributes.largest else "min", taken, last + 1)
+
+
+def _ahead(recipe: Recipe, now: str, numbers: str, attributes: TopKAttributes) -> str:
+    """Return s32 1 where another element, the last axis, comes before one, the axis before it."""
+    shape, last = recipe.shape(now), recipe.shape(now).rank - 1
+    count, batch = shape.dims[last], shape.dims[:last]
+    ends = ((count, 1), (1, count))
+    here, there = (recipe.reshape(now, [*batch, *end]) for end in ends)
+    before = recipe.combined("greater" if attributes.largest else "less", there, here, "s32")
+    alike = recipe.combined("equal", there, here, "s32")
+    if not is_integer(shape):
+        nan = recipe.combined("not_equal", now, now, "s32")
+        one, other = (recipe.reshape(nan, [*batch, *end]) for end in ends)
+        more = recipe.combined("greater", other, one, "s32")
+        before = recipe.combined("max", before, more, "s32")
+        both = recipe.combined("multiply", other, one, "s32")
+        alike = recipe.combined("max", alike, both, "s32")
+    down, across = (recipe.reshape(numbers, end) for end in ends)
+    earlier = recipe.combined("less", across, down, "s32")
+    first = recipe.combined("multiply", alike, earlier, "s32", (last, last + 1))
+    return recipe.combined("add", before, first, "s32")
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: TopKAttributes) -> Array:

@@ -104,9 +104,10 @@ def test_layouts_of_the_text_are_those_of_the_tensors() -> None:
     tiled = head.replace("f32[2,3,4]{2,1,0}", "f32[2,3,4]{0,1,2:T(2,128)}") + "\n" + body
     path = CORPUS / "perm.hlo"
     assert tiled != text
+    from systolic.workload.importers.given import NOTHING_GIVEN
     from systolic.workload.importers.models import FORMATS
 
-    imported = FORMATS[".hlo"].read(tiled.encode())
+    imported = FORMATS[".hlo"].read(tiled.encode(), CORPUS, NOTHING_GIVEN)
     assert [str(shape) for shape in imported.input_shapes] == ["f32[2,3,4]{0,1,2:T(2,128)}"]
     result = systolic.run(imported.graph, "ideal_128x128", {"x.1": VALUES["perm/in0"]})
     for number, tensor in enumerate(imported.outputs):
