@@ -24,7 +24,8 @@ class Case:
     """An operation of inputs, with the function of these that it must be.
 
     out: type and dimensions of the result. near: rounded steps lie between; else it is exact.
-    highest: of an integer input, one above the largest number that it has.
+    highest: of an integer input, its least and its largest number. finite: infinities and NaN
+    spread, as the page of operations says.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Case:
     given: dict[str, Any] = field(default_factory=dict)
     near: float = 0.0
     highest: dict[int, tuple[int, int]] = field(default_factory=dict)
+    finite: bool = False
 
 
 def dims_of(rng: Random, least: int = 1, most: int = 4) -> list[int]:
@@ -241,7 +243,9 @@ def gather(rng: Random) -> Case:
     meaning = lambda x, n: np.take(x, n, axis, mode="clip")  # noqa: E731
     inputs = [(dtype, dims), ("s32", wanted)]
     highest = {1: (-2, dims[axis] + 1)}
-    return Case("gather", inputs, (dtype, out), meaning, {"axis": axis}, highest=highest)
+    return Case(
+        "gather", inputs, (dtype, out), meaning, {"axis": axis}, highest=highest, finite=True
+    )
 
 
 def dynamic_slice(rng: Random) -> Case:
@@ -394,7 +398,8 @@ def operands(rng: Random, case: Case, shapes: Sequence[Shape]) -> list[np.ndarra
             array = numbers.standard_normal(shape.dims)
             if rng.random() < 0.3 and not case.near:
                 special = numbers.random(shape.dims) < 0.2
-                array = np.where(special, numbers.choice(SPECIAL, shape.dims), array)
+                chosen = SPECIAL[-2:] if case.finite else SPECIAL
+                array = np.where(special, numbers.choice(chosen, shape.dims), array)
             elif rng.random() < 0.3:
                 array = np.round(array)  # some are equal
         found.append(array.astype(shape.dtype))

@@ -46,7 +46,7 @@ class GatherPart:
         return math.prod(int((index >= 0).sum()) for index in (self.numbers, self.rows, self.cols))
 
 
-class Places(NamedTuple):
+class PlaceValues(NamedTuple):
     """The values of elements that have no source, by their place in a row or a column."""
 
     base: int
@@ -58,7 +58,7 @@ class Gather:
     """All parts, which together make every element of a result once. value: without a source."""
 
     parts: tuple[GatherPart, ...]
-    value: float | Places = 0.0
+    value: float | PlaceValues = 0.0
 
 
 @dataclass(frozen=True, slots=True)

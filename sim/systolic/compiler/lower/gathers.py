@@ -8,7 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from systolic.compiler.cost.engines import some_engine_does, step_cycles
-from systolic.compiler.ir.gathers import Gather, GatheredBox, GatherPart, Places, part_of, parts_of
+from systolic.compiler.ir.gathers import (
+    Gather,
+    GatheredBox,
+    GatherPart,
+    PlaceValues,
+    part_of,
+    parts_of,
+)
 from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
@@ -55,10 +62,10 @@ def lower_constant(builder: LayerBuilder, op: Operation) -> None:
 def lower_iota(builder: LayerBuilder, op: Operation) -> None:
     """Number the columns of one row, or wherever it is wanted so the rows of one column."""
     given = op.attributes_as(IotaAttributes)
-    _filled(builder, op, Places(given.base, given.per_element))
+    _filled(builder, op, PlaceValues(given.base, given.per_element))
 
 
-def _filled(builder: LayerBuilder, op: Operation, value: float | Places) -> None:
+def _filled(builder: LayerBuilder, op: Operation, value: float | PlaceValues) -> None:
     """Make a result of nothing but its places, as any view in which it is wanted."""
 
     def made(axes: Axes | None) -> Matrix:

@@ -16,7 +16,7 @@ from systolic.arrays import Integers
 from systolic.compiler.cost.engines import engines_able, in_best_words, on_cheapest
 from systolic.compiler.cost.moves import lane_copy
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.gathers import NOWHERE, ColumnRun, Gather, Places, runs_of, stretches
+from systolic.compiler.ir.gathers import NOWHERE, ColumnRun, Gather, PlaceValues, runs_of, stretches
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Task
@@ -65,7 +65,7 @@ class GatherMaker:
         (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]
         across = np.flatnonzero(part.cols[cols.first : cols.stop] >= 0)
         across += cols.first - self._tiles.block(target.tile).origin[1]
-        if isinstance(gather.value, Places):
+        if isinstance(gather.value, PlaceValues):
             self._number(target, rows, cols, gather.value)
             return
         dtype = data_type(self._tiles.matrices[target.tile.matrix].dtype)
@@ -81,7 +81,7 @@ class GatherMaker:
                 filled = on_cheapest(self._tiles.chip, self._options, step, self._busy, target=made)
                 self._drafts.add(filled, (), (target.region,))
 
-    def _number(self, target: Resident, rows: Span, cols: Span, places: Places) -> None:
+    def _number(self, target: Resident, rows: Span, cols: Span, places: PlaceValues) -> None:
         """Number the elements of a tile by their columns, or of one column by their rows."""
         base, each = places
         down = self._tiles.matrices[target.tile.matrix].cols == 1

@@ -120,7 +120,7 @@ def place_row(extreme: ReductionName, find: Callable[..., Array]) -> AnyRow:
         wide = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
         if not attributes.last:
             return np.asarray(find(wide, axis=axis))
-        return array.shape[axis] - 1 - np.asarray(find(np.flip(wide, axis), axis=axis))
+        return np.asarray(array.shape[axis] - 1 - find(np.flip(wide, axis), axis=axis))
 
     parts = place_parts(extreme)
     return Row(

@@ -106,7 +106,7 @@ def _log_sum_exp(recipe: Recipe, source: Shape, axes: tuple[int, ...]) -> None:
 def _shifted(x: Array, axis: int) -> Array:
     largest = np.max(x, axis=axis)
     shift = np.clip(largest, -LARGEST, LARGEST)
-    return np.log(np.exp(x - np.expand_dims(shift, axis)).sum(axis=axis)) + shift
+    return np.asarray(np.log(np.exp(x - np.expand_dims(shift, axis)).sum(axis=axis)) + shift)
 
 
 _EXACT: dict[MeasureName, Callable[[Array], Array]] = {
