@@ -87,5 +87,5 @@ def needed_bytes(graph: Graph, name: str) -> int:
 
 
 def bytes_of(shape: Shape, elements: int) -> int:
-    """Return the bytes of so many elements of a shape; several may share one."""
+    """Return the bytes of some elements of a shape; several may share one."""
     return -(-elements * shape.element_bits // BYTE_BITS)

@@ -16,6 +16,7 @@ from systolic.compiler.lower.cast import cast_steps
 from systolic.compiler.lower.elementwise import scalar_step
 from systolic.compiler.places.boxes import Along, boxes, pieces
 from systolic.compiler.places.modes import Mode, by_step, coalesce
+from systolic.compiler.streams.casts import without_casts
 from systolic.compiler.streams.chains import PlacedDims, StreamChain
 from systolic.compiler.streams.work import (
     FramePart,
@@ -197,4 +198,5 @@ def _kernel(graph: Graph, chain: StreamChain, read: Sequence[tuple[str, PlacedDi
             steps.append(KernelStep(lane, tuple(refs), dtype, layer))
             refs = [len(read) + len(steps) - 1]
         result[op.output] = refs[0]
-    return Kernel(tuple(range(1, len(read) + 1)), tuple(steps))
+    types = [_machine_type(graph, name) for name, _ in read]
+    return Kernel(tuple(range(1, len(read) + 1)), tuple(without_casts(types, steps)))
