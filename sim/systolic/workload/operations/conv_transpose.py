@@ -122,9 +122,9 @@ def spread_back(
     made = _phases_between(recipe, made, where.stride, groups)
     begin = (low - n * s for (low, _), n, s in zip(where.padding, first, where.stride, strict=True))
     there = recipe.shape(made).dims[1:-1]
-    sides = [(-low, size + low - n, 0) for low, size, n in zip(begin, sizes, there, strict=True)]
+    sides = [(-low, size + low - n) for low, size, n in zip(begin, sizes, there, strict=True)]
     assert len(kernel) == count
-    return recipe.pad(made, [(0, 0, 0), *sides, (0, 0, 0)])
+    return recipe.pad(made, [(0, 0), *sides, (0, 0)])
 
 
 def _phases(
@@ -135,13 +135,11 @@ def _phases(
     count = len(kernel)
     if all(stride == 1 for stride in where.stride):
         return recipe.reverse(weights, range(count)), tuple(kernel), where.dilation
-    reach, none = where.reach(kernel), (0, 0, 0)
+    reach, none = where.reach(kernel), (0, 0)
     taps = tuple(-(-n // s) for n, s in zip(reach, where.stride, strict=True))
-    sides = [
-        (0, q * s - n, d - 1)
-        for q, s, n, d in zip(taps, where.stride, reach, where.dilation, strict=True)
-    ]
-    whole = recipe.pad(weights, [*sides, none, none])
+    sides = [(0, q * s - n) for q, s, n in zip(taps, where.stride, reach, strict=True)]
+    between = (*(d - 1 for d in where.dilation), 0, 0)
+    whole = recipe.pad(weights, [*sides, none, none], between=between)
     cut = [n for pair in zip(taps, where.stride, strict=True) for n in pair]
     each = filters // groups
     seen_as = recipe.reshape(whole, (*cut, inside, groups, each))

@@ -54,8 +54,8 @@ def conv_weight_gradient_parts(
     where = attributes.along(count)
     *kernel, inside, filters = out.dims
     images, *made, _ = shapes[1].dims
-    windows, none = images * math.prod(made), (0, 0, 0)
-    padded = recipe.pad("0", [none, *((*pair, 0) for pair in where.padding), none])
+    windows, none = images * math.prod(made), (0, 0)
+    padded = recipe.pad("0", [none, *where.padding, none])
     by_group = recipe.reshape("1", (windows, groups, filters // groups))
     gradient = recipe.transpose(by_group, (1, 0, 2))
     taps = []

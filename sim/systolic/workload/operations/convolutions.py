@@ -206,8 +206,8 @@ def _of_volumes(
     planes, *kernel, inside, filters = recipe.shape(weights).dims
     images, _, height, width, channels = recipe.shape(source).dims
     depth = where.made(recipe.shape(source).dims[1:-1], (planes, *kernel))[0]
-    none = (0, 0, 0)
-    padded = recipe.pad(source, [none, (*where.padding[0], 0), none, none, none])
+    none = (0, 0)
+    padded = recipe.pad(source, [none, where.padding[0], none, none, none])
     parts = []
     for plane in range(planes):
         first = plane * where.dilation[0]
