@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,13 @@ from support.command_line import run_command
 from support.cores_by_seed import case
 from systolic import run
 from systolic.config import load_chip
+from systolic.config.chip_file import any_chip_of_tables
 from systolic.errors import SystolicError
 from systolic.hw.spec import MultiCoreChip
 from systolic.isa import decode, encode, format_text, load_module, parse_text
 from systolic.machine.simulate_chip import simulate_chip
 from systolic.run.descriptors import descriptors
+from systolic.run.explanation import explain
 from systolic.run.plotted import plotted
 from systolic.shipped import CONFIGS
 from systolic.trace.words import KINDS
@@ -191,6 +194,27 @@ def test_a_core_seen_alone_has_its_own_accesses_and_those_of_others() -> None:
     assert {each.unit for each in seen.trace.times} >= {"dma0", "core0.dma0"}
     own = {"pe_array", "activation", "pooling", "dma0", "dma1"}
     assert set(seen.trace.labels) == own
+
+
+def test_what_if_takes_what_a_chip_with_other_keys_takes() -> None:
+    """Held against chips that a file describes; the commands of the processor are its own."""
+    found = run(PROGRAMS / "two_programs.txt")
+    outlooks = {each.change.what: each for each in explain(found).outlooks}
+    text = (CONFIGS / "chips" / "mixed_cores.toml").read_text("utf-8")
+    for what, key, edit in (
+        ("links twice as wide", "bytes_per_cycle", lambda value: 2 * value),
+        ("hops 0 cycles", "hop_cycles", lambda value: 0),
+    ):
+        tables = tomllib.loads(text)
+        tables["interconnect"][key] = edit(tables["interconnect"][key])
+        if what.startswith("hops"):
+            tables["interconnect"]["post_cycles"] = 0
+        chip = any_chip_of_tables(tables, CONFIGS / "chips" / "mixed_cores.toml", "changed")
+        module = load_module(PROGRAMS / "two_programs.txt")
+        assert outlooks[what].cycles == run(module, chip).cycles
+        assert not outlooks[what].already
+    assert outlooks["DMA latency 0"].cycles < found.cycles
+    assert outlooks["semaphores 1 cycle"].already
 
 
 def chip_file(folder: Path, text: str) -> Path:

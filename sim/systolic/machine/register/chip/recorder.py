@@ -49,8 +49,10 @@ class PlacedRecorder(Recorder):
     def hand_on(self) -> None:
         """Hand on what units put into lists."""
         whole, first = self._whole, self._first
-        whole.loads += [replace(one, instruction=one.instruction + first) for one in self.loads]
-        whole.matmuls += [replace(one, instruction=one.instruction + first) for one in self.matmuls]
+        for load in self.loads:
+            whole.loads.append(replace(load, instruction=load.instruction + first))
+        for multiply in self.matmuls:
+            whole.matmuls.append(replace(multiply, instruction=multiply.instruction + first))
         for times in self.times:
             whole.times.append(
                 InstructionTimes(times[0] + first, self._named(times.unit), *times[2:])
