@@ -11,8 +11,9 @@ from typing import Any
 
 from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.machine.simulate_chip import simulate_chip
+from systolic.machine.spared import NOTHING
 from systolic.run.result import Result
-from systolic.run.what_if import CHANGES, NOTHING, ChipTables, Ideal, Outlook, changed
+from systolic.run.what_if import CHANGES, ChipTables, Ideal, Outlook, changed
 
 Edit = Callable[[MultiCoreChip, ChipTables], None]
 

@@ -143,7 +143,7 @@ def _same_controller(result: Result, end: _End, places: Array) -> Array:
     if joint is None or end.access.buffer is not Buffer.DRAM:
         return np.ones(places.shape[1] - 1, np.bool_)
     owners = [joint.chip.piece(address).controller for address in places[1].tolist()]
-    return np.diff(owners) == 0
+    return np.asarray(np.diff(owners) == 0)
 
 
 def _dma_of(result: Result, index: int) -> Dma:

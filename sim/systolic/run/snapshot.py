@@ -117,7 +117,8 @@ def _of_core(result: Result, rows: npt.NDArray[np.void], core: str) -> npt.NDArr
     if result.several is None:
         return rows
     owner = rows["core"]
-    return rows[(owner == NO_CORE) | (owner == int(core.removeprefix("core")))]
+    mine: npt.NDArray[np.void] = rows[(owner == NO_CORE) | (owner == int(core[4:]))]
+    return mine
 
 
 def grid_of(result: Result, core: str) -> GridHistory:
