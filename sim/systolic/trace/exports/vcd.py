@@ -255,7 +255,7 @@ def _rows(observed: Observed, array: str) -> Iterator[_Signal]:
 
 
 def _streams(observed: Observed, array: str, delay: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield the ticks in which an array streams, so many cycles later."""
+    """Yield the ticks in which an array streams, that many cycles later."""
     for each in observed.trace.labels[array]:
         if each.label == STREAMING:
             yield (each.first + delay) * period, (each.stop + delay) * period
