@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,23 @@ from systolic.workload.importers.onnx.read import onnx_package, read_graph
 NUMBERS = {name: number for number, name in TYPES.items()} | {"s32": INT64}
 
 
-def function_graph(node: OnnxNode, opset: int, shapes: Sequence[Shape | None]) -> OnnxGraph | None:
+@dataclass(frozen=True, slots=True)
+class FunctionBody:
+    """An operator that is a function, as a graph. outputs: all of the function, in its order.
+
+    Of an output that is left out the graph says nothing.
+    """
+
+    graph: OnnxGraph
+    outputs: tuple[str, ...]
+
+
+def function_body(
+    node: OnnxNode, opset: int, shapes: Sequence[Shape | None]
+) -> FunctionBody | None:
     """Return the body of an operator that is a function, for operands of these shapes.
 
-    None: it is none. The graph's inputs and outputs are those of the function, in its order.
+    None: it is none. The graph's inputs are those of the function, in its order.
     """
     onnx = onnx_package()
     try:
@@ -39,9 +53,12 @@ def function_graph(node: OnnxNode, opset: int, shapes: Sequence[Shape | None]) -
     for inner in body.node:
         _with_attributes(model.graph.node.add(), inner, given)
     model.graph.input.extend(onnx.ValueInfoProto(name=name) for name in body.input)
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in body.output)
+    made = {name for each in body.node for name in each.output} | {*body.input}
+    model.graph.output.extend(
+        onnx.ValueInfoProto(name=name) for name in body.output if name in made
+    )
     try:
-        return read_graph(model, Path())
+        return FunctionBody(read_graph(model, Path()), tuple(body.output))
     except ImportFileError as error:
         raise ImportFileError(f'node "{node.name}": {node.operator}: {error}') from None
 
