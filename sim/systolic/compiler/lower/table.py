@@ -20,6 +20,7 @@ from systolic.compiler.lower.elementwise import (
     lower_binary,
     lower_requantise,
     lower_select,
+    lower_tensor_scalar,
 )
 from systolic.compiler.lower.gathers import lower_concat, lower_index_map
 from systolic.compiler.lower.idle_engines import with_idle_engines
@@ -58,6 +59,7 @@ LOWERINGS: dict[str, Lower] = {
     "cast": lower_cast,
     "activation": each_element(activation_step),
     "binary": lower_binary,
+    "tensor_scalar": lower_tensor_scalar,
     "select": lower_select,
     "requantise": lower_requantise,
     "reduce": lower_reduce,
@@ -66,8 +68,8 @@ LOWERINGS: dict[str, Lower] = {
     **{name: lower_index_map for name, row in OPERATIONS.items() if row.index_map},
     "causal_mask": lower_causal_mask,
 }
-LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
-"""All operations but composites, which are lowered part by part."""
+LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None or row.lowered}
+"""All operations but those that are always lowered part by part."""
 if LOWERINGS.keys() != LOWERED:
     raise TypeError(
         f"operations without a row in both tables: {sorted(LOWERINGS.keys() ^ LOWERED)}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from systolic.compiler.ir.carried import CARRIER, NARROW_BITS, carrier_shape
 from systolic.compiler.ir.lane_step import LaneStep, activate, requantise, select, with_each
 from systolic.compiler.lower.cast import cast_steps
+from systolic.compiler.lower.elementwise import scalar_step
 from systolic.compiler.places.boxes import Along, boxes
 from systolic.compiler.places.modes import by_step, coalesce
 from systolic.compiler.streams.work import (
@@ -73,6 +74,11 @@ def _binary_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
     return [(with_each(operator), _machine_type(graph, op.output))]
 
 
+def _scalar_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
+    step = scalar_step(op, graph.shape(op.inputs[0]))
+    return [(step, _machine_type(graph, op.output))]
+
+
 def _select_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
     return [(select(), _machine_type(graph, op.output))]
 
@@ -99,6 +105,7 @@ ELEMENT_WISE: dict[str, ElementWise] = {
     "activation": ElementWise(_activation_steps),
     "cast": ElementWise(_cast_steps),
     "binary": ElementWise(_binary_steps, _binary),
+    "tensor_scalar": ElementWise(_scalar_steps),
     "select": ElementWise(_select_steps, _select, (2, 0, 1)),
     "requantise": ElementWise(_requantise_steps, _scales),
 }

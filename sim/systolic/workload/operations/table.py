@@ -7,12 +7,16 @@ A further operation is one file here with its row, one line below, and one row i
 from __future__ import annotations
 
 from systolic.workload.operations.activation import ACTIVATION
+from systolic.workload.operations.batch_norm import BATCH_NORM
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.causal_mask import CAUSAL_MASK
+from systolic.workload.operations.clip import CLIP
 from systolic.workload.operations.concat import CONCAT
 from systolic.workload.operations.conv2d import CONV2D
 from systolic.workload.operations.expand import EXPAND
+from systolic.workload.operations.group_norm import GROUP_NORM
+from systolic.workload.operations.instance_norm import INSTANCE_NORM
 from systolic.workload.operations.layer_norm import LAYER_NORM
 from systolic.workload.operations.matmul import MATMUL
 from systolic.workload.operations.pad import PAD
@@ -28,6 +32,7 @@ from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
 from systolic.workload.operations.softmax import SOFTMAX
 from systolic.workload.operations.take import TAKE
+from systolic.workload.operations.tensor_scalar import TENSOR_SCALAR
 from systolic.workload.operations.tile import TILE
 from systolic.workload.operations.transpose import TRANSPOSE
 
@@ -40,6 +45,7 @@ OPERATIONS: dict[str, AnyRow] = {
     "cast": CAST,
     "activation": ACTIVATION,
     "binary": BINARY,
+    "tensor_scalar": TENSOR_SCALAR,
     "select": SELECT,
     "reduce": REDUCE,
     "pool": POOL,
@@ -54,5 +60,9 @@ OPERATIONS: dict[str, AnyRow] = {
     "softmax": SOFTMAX,
     "layer_norm": LAYER_NORM,
     "rms_norm": RMS_NORM,
+    "batch_norm": BATCH_NORM,
+    "instance_norm": INSTANCE_NORM,
+    "group_norm": GROUP_NORM,
+    "clip": CLIP,
     "requantise": REQUANTISE,
 }
