@@ -51,7 +51,8 @@ class _Sinking:
         """Return the new form."""
         for node in self.old.nodes:
             rule = RULES.get(node.kind)
-            if rule is None or not rule(self, node):
+            turned = node.kind == "transpose" or any(map(self.is_turned, node.inputs))
+            if not turned or rule is None or not rule(self, node):
                 self._as_it_was(node)
         for name in self._results:
             self._end(name)
@@ -234,7 +235,7 @@ def _reshape(at: _Sinking, node: ModelNode) -> bool:
     groups = _groups(dims, out)
     if groups is None:
         return False
-    places = []
+    places = list[tuple[int, list[int]]]()
     for first, stop, made in groups:
         along = [order[axis] for axis in range(first, stop) if dims[axis] > 1]
         if along != list(range(along[0], along[0] + len(along))) if along else False:
@@ -242,7 +243,8 @@ def _reshape(at: _Sinking, node: ModelNode) -> bool:
             gaps = set(range(along[0], along[-1])) - {*along} if along == sorted(along) else None
             if gaps is None or not gaps <= between:
                 return False
-        places.append((along[0] if along else -1, made))
+        # dimensions of one element lie behind those that they stand behind
+        places.append((along[0] if along else places[-1][0] if places else -1, made))
     lying = [axis for _, made in sorted(places, key=lambda each: each[0]) for axis in made]
     found = tuple(lying.index(axis) for axis in range(len(out)))
     return at.put(node, (source,), found)

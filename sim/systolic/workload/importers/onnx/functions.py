@@ -10,7 +10,7 @@ from typing import Any
 from systolic.layout import Shape
 from systolic.workload.importers.errors import ImportFileError
 from systolic.workload.importers.onnx.kinds import INT64, TYPES
-from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode
+from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, at_node
 from systolic.workload.importers.onnx.read import onnx_package, read_graph
 
 NUMBERS = {name: number for number, name in TYPES.items()} | {"s32": INT64}
@@ -60,7 +60,7 @@ def function_body(
     try:
         return FunctionBody(read_graph(model, Path()), tuple(body.output))
     except ImportFileError as error:
-        raise ImportFileError(f'node "{node.name}": {node.operator}: {error}') from None
+        raise ImportFileError(f"{at_node(node.name)}: {node.operator}: {error}") from None
 
 
 def _body(onnx: Any, node: OnnxNode, schema: Any, shapes: Sequence[Shape | None]) -> Any:

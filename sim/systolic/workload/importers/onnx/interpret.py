@@ -19,7 +19,7 @@ from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.onnx.context import NodeOperands, OnnxContext
 from systolic.workload.importers.onnx.functions import function_body
 from systolic.workload.importers.onnx.known import known_results
-from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode
+from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, at_node
 from systolic.workload.importers.onnx.read import LAST_OPSET
 from systolic.workload.importers.onnx.table import ROWS
 
@@ -69,7 +69,7 @@ class OnnxInterpreter:
     def _step(self, node: OnnxNode, values: dict[str, ModelValue]) -> None:
         self._count += 1
         if self._count > MOST_NODES:
-            raise ImportFileError(f'node "{node.name}": more than {MOST_NODES:,} nodes')
+            raise ImportFileError(f"{at_node(node.name)}: more than {MOST_NODES:,} nodes")
         given = [values[name] if name else None for name in node.inputs]
         self.at.form.begin(node.name, 0)
         try:
@@ -83,7 +83,7 @@ class OnnxInterpreter:
         except ImportFileError:
             raise
         except WorkloadError as error:
-            raise ImportFileError(f'node "{node.name}": {node.operator}: {error}') from None
+            raise ImportFileError(f"{at_node(node.name)}: {node.operator}: {error}") from None
         results = found if isinstance(found, tuple) else (found,)
         values.update(zip(node.outputs, results, strict=False))
 

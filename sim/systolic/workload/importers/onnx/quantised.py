@@ -88,7 +88,7 @@ def _dynamic(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue
     zero = np.zeros((), np.float32)
     most = at.binary("max", at.reduce("max", given[0], axes), zero)
     least = at.binary("min", at.reduce("min", given[0], axes), zero)
-    scale = at.binary("divide", at.binary("subtract", most, least), np.float32(255).reshape(()))
+    scale = at.binary("divide", at.binary("subtract", most, least), np.array(255, np.float32))
     point = at.binary("subtract", zero, at.binary("divide", least, scale))
     kept = at.binary("min", at.binary("max", point, zero), np.full((), 255, np.float32))
     rounded = at.cast(at.unary(kept, "round"), "u8")

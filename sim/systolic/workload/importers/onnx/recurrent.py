@@ -47,10 +47,10 @@ def _layer(gates: int, defaults: tuple[str, ...], step: Stepper) -> OnnxRow:
     """Return the row of a layer. step: makes the next state of gates [batch, gates * states]."""
 
     def row(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-        if node.number("layout"):
-            raise CannotLowerError("with the batch in front")
         if "clip" in node.attributes:
             raise CannotLowerError("with clipped gates")
+        front = bool(node.number("layout"))
+        given = _steps_first(at, given) if front else given
         steps = at.dims(given[0])[0]
         if steps > MOST_STEPS:
             raise CannotLowerError(f"of {steps:,} steps")
@@ -66,9 +66,21 @@ def _layer(gates: int, defaults: tuple[str, ...], step: Stepper) -> OnnxRow:
                  len(defaults))))
             for number, backwards in enumerate(ways)
         ]  # fmt: skip
-        return _results(at, made)
+        every, *last = _results(at, made)
+        if front:
+            every = at.transpose(every, (2, 0, 1, 3))
+            last = [at.transpose(each, (1, 0, 2)) for each in last]
+        return every, *last
 
     return row
+
+
+def _steps_first(at: OnnxContext, given: NodeOperands) -> NodeOperands:
+    """Return operands with steps, or directions, in front of the batch."""
+    return [
+        at.transpose(each, (1, 0, 2)) if each is not None and number in (0, 5, 6) else each
+        for number, each in enumerate(given)
+    ]
 
 
 def _functions(names: Sequence[str], number: int, count: int) -> tuple[str, ...]:

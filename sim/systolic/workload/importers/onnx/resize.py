@@ -20,6 +20,7 @@ from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.onnx.context import NodeOperands, OnnxContext, OnnxRow, axis_of
 from systolic.workload.importers.onnx.model import OnnxNode
 from systolic.workload.importers.onnx.places import taken
+from systolic.workload.operations.table import OPERATIONS
 
 COORDINATES = {
     "half_pixel": "half_pixel",
@@ -63,7 +64,8 @@ class _Axis:
         if mode == "tf_half_pixel_for_nn":
             return (places + 0.5) / self.scale
         if mode == "align_corners":
-            return places * (size - 1) / max(made - 1, 1)
+            whole = size * self.scale - 1
+            return places * (size - 1) / whole if whole > 0 else np.zeros(made)
         if mode == "asymmetric":
             return places / self.scale
         if mode == "tf_crop_and_resize":
@@ -138,7 +140,7 @@ def _with_parts(
 
 def _as_operation(node: OnnxNode, mode: str, coordinates: str, along: dict[int, _Axis]) -> bool:
     """Return whether graphs' own operation does the same."""
-    if mode not in ("nearest", "linear") or coordinates not in COORDINATES:
+    if "resize" not in OPERATIONS or coordinates not in COORDINATES or mode == "cubic":
         return False
     if node.number("antialias") and any(axis.made < axis.size for axis in along.values()):
         return False
