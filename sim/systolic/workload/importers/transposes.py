@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from systolic.layout import Shape
 from systolic.workload.importers.form import ModelForm, ModelNode, as_it_lies
 
-Order: TypeAlias = tuple[int, ...]
+AxisOrder: TypeAlias = tuple[int, ...]
 """For each dimension of a tensor as it is known the dimension of memory along which it lies."""
 
 
@@ -44,7 +44,7 @@ class _Sinking:
         self.old = old
         self.new = old.without_nodes()
         self._results = tuple(results)
-        self._views: dict[str, tuple[str, Order]] = {}
+        self._views: dict[str, tuple[str, AxisOrder]] = {}
         self._made: dict[str, str] = {}
 
     def form(self) -> ModelForm:
@@ -58,7 +58,7 @@ class _Sinking:
             self._end(name)
         return self.new
 
-    def view(self, name: str) -> tuple[str, Order]:
+    def view(self, name: str) -> tuple[str, AxisOrder]:
         """Return the tensor that has the elements of an old one, and the order in which it lies."""
         return self._views.get(name) or (name, tuple(range(self.old.shapes[name].rank)))
 
@@ -67,7 +67,7 @@ class _Sinking:
         order = self.view(name)[1]
         return order != tuple(range(len(order)))
 
-    def put(self, node: ModelNode, inputs: Sequence[str], order: Order, **changed: Any) -> bool:
+    def put(self, node: ModelNode, inputs: Sequence[str], order: AxisOrder, **changed: Any) -> bool:
         """Add an operation that is done in an order of its own; its old result is a view of it."""
         out, is_it = self.old.shapes[node.output], order == tuple(range(len(order)))
         is_other = node.output in self._results and not is_it
@@ -97,7 +97,7 @@ class _Sinking:
             self._made[name] = turned
         return self._made[name]
 
-    def turned(self, source: str, order: Order, name: str, out: Shape | None = None) -> str:
+    def turned(self, source: str, order: AxisOrder, name: str, out: Shape | None = None) -> str:
         """Return a tensor with its dimensions in an order; `name` is that of the old one."""
         own, maker = self.new.shapes[source], self.old.maker(name)
         if source in self.new.constants:
@@ -135,7 +135,7 @@ class _Sinking:
             self.new.renamed(source, name, shape)
 
 
-def in_order(dims: Sequence[int], order: Order) -> tuple[int, ...]:
+def in_order(dims: Sequence[int], order: AxisOrder) -> tuple[int, ...]:
     """Return dimensions as they lie."""
     found = [0] * len(dims)
     for size, axis in zip(dims, order, strict=True):
@@ -143,12 +143,12 @@ def in_order(dims: Sequence[int], order: Order) -> tuple[int, ...]:
     return tuple(found)
 
 
-def inverse(order: Order) -> Order:
+def inverse(order: AxisOrder) -> AxisOrder:
     """Return for each dimension of memory the one that lies along it."""
     return tuple(sorted(range(len(order)), key=lambda axis: order[axis]))
 
 
-def moves_ones(dims: Sequence[int], order: Order) -> bool:
+def moves_ones(dims: Sequence[int], order: AxisOrder) -> bool:
     """Return whether only dimensions of one element change their places."""
     kept = [axis for axis in order if dims[axis] > 1]
     return kept == sorted(kept)
@@ -181,7 +181,7 @@ def _element_by_element(at: _Sinking, node: ModelNode) -> bool:
     return at.put(node, inputs, order, broadcast_dimensions=tuple(sorted(along)) or None)
 
 
-def _in_that_order(at: _Sinking, name: str, order: Order) -> str:
+def _in_that_order(at: _Sinking, name: str, order: AxisOrder) -> str:
     """Return a tensor as it lies in an order."""
     source, own = at.view(name)
     if own == order:
@@ -215,7 +215,7 @@ def _along_the_last(at: _Sinking, node: ModelNode) -> bool:
     return at.put(node, (source, *(at.settled(name) for name in node.inputs[1:])), order)
 
 
-def _by_dimension(*keys: str) -> Rule:
+def _by_dimension(*keys: str) -> SinkRule:
     """Return the rule of an operation that has a number for each dimension."""
 
     def rule(at: _Sinking, node: ModelNode) -> bool:
@@ -269,10 +269,10 @@ def _groups(dims: Sequence[int], out: Sequence[int]) -> list[tuple[int, int, lis
     return found
 
 
-Rule: TypeAlias = Callable[[_Sinking, ModelNode], bool]
+SinkRule: TypeAlias = Callable[[_Sinking, ModelNode], bool]
 """What tries to do an operation in the order in which its operands lie; False: it cannot."""
 
-RULES: Mapping[str, Rule] = {
+RULES: Mapping[str, SinkRule] = {
     "transpose": _Sinking.turn,
     **dict.fromkeys(
         ("activation", "cast", "binary", "select", "tensor_scalar", "clip"), _element_by_element

@@ -39,11 +39,11 @@ class _Direction:
     states: int
 
 
-State: TypeAlias = tuple[ModelValue, ...]
-Stepper: TypeAlias = Callable[[OnnxContext, _Direction, ModelValue, State], State]
+LayerState: TypeAlias = tuple[ModelValue, ...]
+LayerStep: TypeAlias = Callable[[OnnxContext, _Direction, ModelValue, LayerState], LayerState]
 
 
-def _layer(gates: int, defaults: tuple[str, ...], step: Stepper) -> OnnxRow:
+def _layer(gates: int, defaults: tuple[str, ...], step: LayerStep) -> OnnxRow:
     """Return the row of a layer. step: makes the next state of gates [batch, gates * states]."""
 
     def row(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
@@ -96,12 +96,12 @@ def _part(at: OnnxContext, value: ModelValue, number: int) -> ModelValue:
     return at.reshape(at.part(value, 0, number, number + 1), at.dims(value)[1:])
 
 
-Kind: TypeAlias = tuple[int, Stepper, tuple[str, ...]]
+LayerKind: TypeAlias = tuple[int, LayerStep, tuple[str, ...]]
 
 
 def _run(
-    at: OnnxContext, node: OnnxNode, given: NodeOperands, way: tuple[int, bool], kind: Kind
-) -> tuple[list[ModelValue], State]:
+    at: OnnxContext, node: OnnxNode, given: NodeOperands, way: tuple[int, bool], kind: LayerKind
+) -> tuple[list[ModelValue], LayerState]:
     """Return the states of all steps of a direction, in the order of steps, and the last one."""
     (number, backwards), (gates, step, functions) = way, kind
     steps, batch, inputs = at.dims(given[0])
@@ -121,7 +121,7 @@ def _run(
     products = at.product(flat, at.transpose(weights, (1, 0)))
     columns = at.reshape(products, (steps, batch, gates * states))
     nothing = np.zeros((batch, states), at.shape(given[0]).dtype)
-    state: State = tuple(
+    state: LayerState = tuple(
         nothing if each is None else _part(at, each, number) for each in (given[5], given[6])
     )
     found: list[ModelValue] = []
@@ -151,7 +151,7 @@ def _peepholes(
 
 
 def _results(
-    at: OnnxContext, made: Sequence[tuple[list[ModelValue], State]]
+    at: OnnxContext, made: Sequence[tuple[list[ModelValue], LayerState]]
 ) -> tuple[ModelValue, ...]:
     """Return the states [steps, directions, batch, states], and the last ones of each direction."""
     steps = len(made[0][0])
@@ -175,14 +175,14 @@ def _gate(at: OnnxContext, value: ModelValue, number: int, states: int) -> Model
     return at.part(value, 1, number * states, (number + 1) * states)
 
 
-def _simple(at: OnnxContext, way: _Direction, own: ModelValue, state: State) -> State:
+def _simple(at: OnnxContext, way: _Direction, own: ModelValue, state: LayerState) -> LayerState:
     total = at.binary("add", own, at.product(state[0], way.recurrent))
     for term in way.terms:
         total = _plus(at, total, term)
     return (at.unary(total, way.functions[0]),)
 
 
-def _gru(at: OnnxContext, way: _Direction, own: ModelValue, state: State) -> State:
+def _gru(at: OnnxContext, way: _Direction, own: ModelValue, state: LayerState) -> LayerState:
     """Gates z, r, h: the state is (1 - z) * h + z * state."""
     count, hidden = way.states, state[0]
     own = _plus(at, own, way.terms[0])
@@ -211,7 +211,7 @@ def _gru(at: OnnxContext, way: _Direction, own: ModelValue, state: State) -> Sta
     return (at.binary("add", fresh, kept),)
 
 
-def _lstm(at: OnnxContext, way: _Direction, own: ModelValue, state: State) -> State:
+def _lstm(at: OnnxContext, way: _Direction, own: ModelValue, state: LayerState) -> LayerState:
     """Gates i, o, f, c: the cell is f * cell + i * c, the state o * h(cell)."""
     count, (hidden, cell) = way.states, state
     total = at.binary("add", own, at.product(hidden, way.recurrent))

@@ -7,7 +7,7 @@ become places that are taken, each times its share, added up.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,7 @@ NEAREST = {
     "ceil": "ceil",
 }
 """Of graphs' operation `resize`, by ONNX's words."""
-ROUNDED = {
+ROUNDED: Mapping[str, Callable[[Array], Array]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor,
@@ -78,10 +78,8 @@ class _Axis:
 def _resize(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
     dims = at.dims(given[0])
     mode = node.text("mode", "nearest")
-    coordinates = node.text("coordinate_transformation_mode", "half_pixel")
+    coordinates = _coordinates(node)
     roi, scales, sizes = given[1:4] if node.version > 10 else (None, given[1], None)
-    if node.version <= 10:
-        coordinates = "asymmetric"
     if node.version < 9:
         scales = np.array(node.attributes["scales"], np.float32)
     along = _axes(at, node, dims, scales, sizes)
@@ -94,7 +92,13 @@ def _resize(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
         return given[0]
     if _as_operation(node, mode, coordinates, along):
         return _operation(at, node, given[0], along, made)
-    return _sums(at, node, given[0], along, coordinates)
+    return _sums(at, node, given[0], along)
+
+
+def _coordinates(node: OnnxNode) -> str:
+    if node.version <= 10:
+        return "asymmetric"
+    return node.text("coordinate_transformation_mode", "half_pixel")
 
 
 def _axes(
@@ -157,7 +161,6 @@ def _operation(
     made: tuple[int, ...],
 ) -> ModelValue:  # fmt: skip
     axes = sorted(along)
-    coordinates = node.text("coordinate_transformation_mode", "half_pixel")
     return at.made(
         "resize",
         [at.whole(value)],
@@ -165,7 +168,7 @@ def _operation(
         sizes=tuple(along[axis].made for axis in axes),
         interpolation=node.text("mode", "nearest"),
         axes=tuple(axes),
-        coordinates="asymmetric" if node.version <= 10 else COORDINATES[coordinates],
+        coordinates=COORDINATES[_coordinates(node)],
         nearest="floor" if node.version <= 10 else NEAREST[
             node.text("nearest_mode", "round_prefer_floor")
         ],
@@ -173,15 +176,15 @@ def _operation(
 
 
 def _sums(
-    at: OnnxContext, node: OnnxNode, value: ModelValue, along: dict[int, _Axis], coordinates: str
+    at: OnnxContext, node: OnnxNode, value: ModelValue, along: dict[int, _Axis]
 ) -> ModelValue:
     """Take places along one axis after the other, each times its share."""
     found = value
     beyond: Array = np.array(False)
     for axis, each in along.items():
-        where = each.at(coordinates)
-        found = _along(at, node, found, axis, each, where)
-        if coordinates == "tf_crop_and_resize":
+        found = _along(at, node, found, axis, each)
+        if _coordinates(node) == "tf_crop_and_resize":
+            where = each.at(_coordinates(node))
             out = (where < 0) | (where > each.size - 1)
             rank = len(at.dims(value))
             beyond = beyond | out.reshape([-1 if d == axis else 1 for d in range(rank)])
@@ -192,9 +195,9 @@ def _sums(
 
 
 def _along(
-    at: OnnxContext, node: OnnxNode, value: ModelValue, axis: int, each: _Axis, where: Array
+    at: OnnxContext, node: OnnxNode, value: ModelValue, axis: int, each: _Axis
 ) -> ModelValue:
-    mode = node.text("mode", "nearest")
+    mode, where = node.text("mode", "nearest"), each.at(_coordinates(node))
     if mode == "nearest":
         version = "floor" if node.version <= 10 else node.text("nearest_mode", "round_prefer_floor")
         places = np.clip(ROUNDED[version](where), 0, each.size - 1)
@@ -243,7 +246,7 @@ def _shares(node: OnnxNode, each: _Axis, where: Array) -> Array:
 def _kernel(mode: str, away: Array, a: float) -> Array:
     """Return the share of a place by its distance (Keys' cubic with its number a)."""
     if mode == "linear":
-        return np.maximum(1 - away, 0.0)
+        return np.asarray(np.maximum(1 - away, 0.0))
     near = ((a + 2) * away - (a + 3)) * away * away + 1
     far = ((a * away - 5 * a) * away + 8 * a) * away - 4 * a
     return np.where(away <= 1, near, np.where(away < 2, far, 0.0))
