@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from systolic.arrays import Array
 from systolic.errors import WorkloadError
+from systolic.run.compared import apart
 from systolic.run.execute import ChipLike, run
 from systolic.run.result import Result
 from systolic.workload.importers.models import read_hlo
-
-SMALLEST = 1e-30
 
 
 def from_jax(
@@ -56,18 +54,8 @@ def from_jax(
     result = run(imported.graph, chip, inputs, **settings)
     wanted = [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*arguments))]
     result.summary["jax"] = {
-        name: _difference(result.outputs[name], array)
+        name: apart(result.outputs[name], array)[0]
         for name, array in zip(imported.outputs, wanted, strict=True)
         if name in result.outputs
     }
     return result
-
-
-def _difference(found: Array, wanted: Array) -> float:
-    """Return the largest difference, relative to the largest finite element that is wanted."""
-    one, other = found.astype(np.float64), wanted.astype(np.float64)
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
-    finite = np.abs(other[np.isfinite(other)])
-    with np.errstate(invalid="ignore"):
-        apart = np.where(same, 0.0, np.abs(one - other))
-    return float(np.max(apart, initial=0.0) / max(np.max(finite, initial=0.0), SMALLEST))
