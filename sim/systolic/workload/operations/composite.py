@@ -16,7 +16,10 @@ from systolic.workload.operations.activation import ACTIVATION
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.concat import CONCAT
+from systolic.workload.operations.constant import CONSTANT
 from systolic.workload.operations.conv2d import CONV2D
+from systolic.workload.operations.expand import EXPAND
+from systolic.workload.operations.iota import IOTA
 from systolic.workload.operations.matmul import MATMUL
 from systolic.workload.operations.pad import PAD
 from systolic.workload.operations.pool import POOL
@@ -46,6 +49,9 @@ PARTS: dict[str, AnyRow] = {
     "concat": CONCAT,
     "pad": PAD,
     "take": TAKE,
+    "expand": EXPAND,
+    "iota": IOTA,
+    "constant": CONSTANT,
 }
 """The operations that a composite may be made of."""
 MakeParts = Callable[[Sequence[Shape], Shape, Any], list[CompositePart]]

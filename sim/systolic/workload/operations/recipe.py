@@ -13,6 +13,9 @@ from systolic.layout import Layout, Shape
 from systolic.workload.operations.activation import ActivationAttributes, FunctionName
 from systolic.workload.operations.binary import BinaryAttributes, OperatorName
 from systolic.workload.operations.concat import ConcatAttributes
+from systolic.workload.operations.constant import ConstantAttributes
+from systolic.workload.operations.expand import ExpandAttributes
+from systolic.workload.operations.iota import IotaAttributes
 from systolic.workload.operations.pad import PadAttributes
 from systolic.workload.operations.reduce import ReduceAttributes, ReductionName, kept_axes
 from systolic.workload.operations.row import NO_ATTRIBUTES, Attributes
@@ -47,10 +50,15 @@ class Recipe:
         return self._shapes[name]
 
     def done(self, out: Shape) -> list[CompositePart]:
-        """Return the parts, of which the last makes the result `out`."""
-        *before, last = self.parts
+        """Return the parts, of which the last makes the result `out`, without those in vain."""
+        last = self.parts[-1]
         assert last.shape.dims == out.dims, "the last part makes the result"
-        return [*before, replace(last, name=OUT, shape=out)]
+        found, wanted = [replace(last, name=OUT, shape=out)], {*last.inputs}
+        for part in reversed(self.parts[:-1]):
+            if part.name in wanted:
+                found.append(part)
+                wanted.update(part.inputs)
+        return found[::-1]
 
     def add(
         self,
@@ -120,6 +128,45 @@ class Recipe:
         name = OUT if out is not None else ""
         return self.add("binary", (lhs, rhs), out or wide, attributes, name)
 
+    def combined(
+        self, operator: OperatorName, lhs: str, rhs: str, to: str, matched: Sequence[int] = ()
+    ) -> str:
+        """Return lhs operator rhs in a type. matched: dimensions of the operand of less rank."""
+        dims = [self._shapes[name].dims for name in (lhs, rhs)]
+        ranks = {*map(len, dims)}
+        size = max(dims, key=len)
+        if len(ranks) == 1:
+            size = tuple(map(max, zip(*dims, strict=True)))
+        given = tuple(matched) if len(ranks) > 1 and 0 not in ranks else None
+        return self.add("binary", (lhs, rhs), Shape(to, size), BinaryAttributes(operator, given))
+
+    def function(
+        self, function: FunctionName, source: str, scale: float = 1.0, bias: float = -0.0
+    ) -> str:
+        """Return function(x * scale + bias) in f32."""
+        shape = Shape("f32", self._shapes[source].dims)
+        return self.add("activation", (source,), shape, ActivationAttributes(function, scale, bias))
+
+    def select(self, predicate: str, on_true: str, on_false: str) -> str:
+        """Return one tensor where another is not 0, else a third; predicate, third: or a scalar."""
+        return self.add("select", (predicate, on_true, on_false), self._shapes[on_true])
+
+    def matmul(self, lhs: str, rhs: str, to: str = "f32") -> str:
+        """Return the product of two matrices in a type."""
+        dims = self._shapes[lhs].dims[0], self._shapes[rhs].dims[1]
+        return self.add("matmul", (lhs, rhs), Shape(to, dims))
+
+    # of places alone
+
+    def constant(self, value: float, element_type: str, dims: Sequence[int] = ()) -> str:
+        """Return a tensor of one value."""
+        shape = Shape(element_type, tuple(dims))
+        return self.add("constant", (), shape, ConstantAttributes(value))
+
+    def numbers(self, count: int, base: int = 0, each: int = 1) -> str:
+        """Return s32[count]: base, base + each, ..."""
+        return self.add("iota", (), Shape("s32", (count,)), IotaAttributes(base, each))
+
     # several elements to one
 
     def reduce(self, reduction: ReductionName, source: str, *axes: int) -> str:
@@ -177,6 +224,14 @@ class Recipe:
         dims = (*shape.dims[:axis], len(indices), *shape.dims[axis + 1 :])
         attributes = TakeAttributes(tuple(indices), axis)
         return self.add("take", (source,), Shape(shape.element_type, dims), attributes)
+
+    def expand(self, source: str, dims: Sequence[int]) -> str:
+        """Return a tensor spread along the dimensions in which its size is 1."""
+        shape = self._shapes[source]
+        if shape.dims == tuple(dims):
+            return source
+        made = Shape(shape.element_type, tuple(dims))
+        return self.add("expand", (source,), made, ExpandAttributes())
 
     def concat(self, sources: Sequence[str], axis: int) -> str:
         """Return tensors one behind the other along an axis; a lone one as it is."""
