@@ -43,8 +43,8 @@ def compared(config: RunConfig, path: Path) -> str:
         difference, at = apart(found, wanted)
         if difference > NEAR:
             return (
-                f'first difference: "{op.name}" ({op.kind}), {difference:.2g} of the largest element, '
-                f"at {list(at)}: {found[at]} here, {wanted[at]} in {path}; {before}"
+                f'first difference: "{op.name}" ({op.kind}), {difference:.2g} of the largest '
+                f"element, at {list(at)}: {found[at]} here, {wanted[at]} in {path}; {before}"
             )
         before = f'"{op.name}" ({op.kind}) agrees'
     return f"{len(made)} tensors of {path} agree"

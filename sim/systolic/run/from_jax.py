@@ -15,6 +15,7 @@ from systolic.errors import WorkloadError
 from systolic.run.compared import apart
 from systolic.run.execute import ChipLike, run
 from systolic.run.result import Result
+from systolic.workload.data.sources import fitted
 from systolic.workload.importers.models import read_hlo
 
 
@@ -50,7 +51,7 @@ def from_jax(
     inputs = dict(imported.constants)
     for name, leaf in zip(imported.inputs, leaves, strict=True):
         if name in imported.graph.inputs:
-            inputs[name] = leaf.astype(imported.graph.shape(name).dtype)
+            inputs[name] = fitted(f"from_jax: {name}", leaf, imported.graph.shape(name))
     result = run(imported.graph, chip, inputs, **settings)
     wanted = [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*arguments))]
     result.summary["jax"] = {

@@ -20,6 +20,7 @@ from systolic.errors import WorkloadError, shortened
 from systolic.run.compared import apart
 from systolic.run.execute import ChipLike, run
 from systolic.run.result import Result
+from systolic.workload.data.sources import fitted
 from systolic.workload.importers.given import ModelGiven
 from systolic.workload.importers.models import read_onnx
 
@@ -53,7 +54,7 @@ def from_torch(module: Any, *arguments: Any, chip: ChipLike, **settings: Any) ->
     inputs = dict(imported.constants)
     for name, leaf in zip(names, leaves, strict=True):
         if name in imported.graph.inputs:
-            inputs[name] = leaf.astype(imported.graph.shape(name).dtype)
+            inputs[name] = fitted(f"from_torch: {name}", leaf, imported.graph.shape(name))
     result = run(imported.graph, chip, inputs, **settings)
     with torch.no_grad():
         wanted = [_array(each) for each in _tensors(torch, module(*arguments))]

@@ -220,9 +220,7 @@ def quantised_block() -> onnx.ModelProto:
     pooled = n.add("GlobalAveragePool", n.add("DequantizeLinear", y, *again))
     n.nodes.append(helper.make_node("Flatten", [pooled], ["features"], "features"))
     kind = TensorProto.FLOAT
-    return n.model(
-        {"image": (kind, [1, 8, 8, 8])}, {"features": (kind, [1, 8])}, 17
-    )
+    return n.model({"image": (kind, [1, 8, 8, 8])}, {"features": (kind, [1, 8])}, 17)
 
 
 def text_encoder() -> onnx.ModelProto:
