@@ -121,7 +121,7 @@ def streams_of_chain(graph: Graph, chain: StreamChain) -> list[StreamWork] | Non
     None if the axes that are reduced are no nest.
     """
     last = chain.operations[-1]
-    layer = last.part_of or last.name
+    layer = last.layer
     out = carrier_shape(graph.shape(last.output))
     read = _operands(graph, chain)
     sides = (
@@ -183,7 +183,7 @@ def _kernel(graph: Graph, chain: StreamChain, read: Sequence[tuple[str, PlacedDi
     steps: list[KernelStep] = []
     result: dict[str, int] = {}
     for op in chain.operations:
-        layer = op.part_of or op.name
+        layer = op.layer
         refs = [
             result[name] if name in result else number[name, _placed(graph, chain, op, name)]
             for name in op.inputs
