@@ -188,6 +188,9 @@ def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
             key=lambda m: m.steps[side],
         )
         own, unit = [0], 1
+        if frame.sides[side].holes:
+            choices.append(own)
+            continue
         for number, mode in enumerate(modes, 1):
             if mode.steps[side] < 0:
                 break
