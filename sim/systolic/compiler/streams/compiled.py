@@ -64,7 +64,8 @@ def streamed(
     """
     planner = _Planner(chip, options, judge)
     ways: list[tuple[float, list[StreamWork], list[list[Planned]]]] = []
-    for way in streams(graph, chip):
+    for streams_of_way in streams(graph, chip):
+        way = [_with_holes(stream, streams_of_way) for stream in streams_of_way]
         plans = [planner.best(stream) for stream in way]
         fitting = [each for each in plans if each is not None]
         if len(fitting) == len(way):
@@ -85,6 +86,19 @@ def streamed(
             cut = planned.plan.cut
             number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
     return StreamedGraph(tuple(stage.drafts.found), places.places(), tuple(choices), number)
+
+
+def _with_holes(stream: StreamWork, every: Sequence[StreamWork]) -> StreamWork:
+    """Return a stream that knows which tensors other streams make with padding in them."""
+    holes = {
+        each.output for each in every if each.shape.padded_elements() > each.shape.num_elements()
+    }
+
+    def known(frame: StreamFrame) -> StreamFrame:
+        sides = tuple(replace(side, holes=side.tensor in holes) for side in frame.sides)
+        return replace(frame, sides=sides)
+
+    return replace(stream, ways=tuple(tuple(map(known, way)) for way in stream.ways))
 
 
 def _places(graph: Graph, chip: Chip, found: Sequence[StreamWork]) -> DramPlaces:
