@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from systolic.compiler.cost.dma import bundle_cycles, run_bytes
+from systolic.compiler.cost.dram import scattered_cycles
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.formulas.dram import run_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
+from systolic.isa.access import Pattern
 
 
 def latency_cycles(chip: Chip) -> int:
@@ -30,6 +32,36 @@ def runs_cycles(chip: Chip, runs: int, size_bytes: int, lanes: int, *, within: b
         rows = min(lanes, chip.dma.partitions_per_cycle)
     bundle = int(LAST_CHIP.of(bundle_cycles, chip, size_bytes, rows))
     return -(-runs // rows) * bundle
+
+
+def pattern_cycles(chip: Chip, pattern: Pattern, size_bytes: int, run: int, lanes: int) -> int:
+    """Return the DMA cycles in which a queue alone moves elements that lie so in DRAM.
+
+    size_bytes: of an element. run: the bytes that are contiguous on both sides. lanes: as above.
+    """
+    total = size_bytes * math.prod(count for _, count in pattern)
+    if chip.dram.organisation is None or chip.dram.organisation.outstanding == 1:
+        return runs_cycles(chip, -(-total // run), run, lanes)
+    return int(LAST_CHIP.of(_pattern_cycles, chip, pattern, size_bytes, run))
+
+
+def _pattern_cycles(chip: Chip, pattern: Pattern, size_bytes: int, run: int) -> int:
+    """Return that time where bursts of several channels are in hand at once.
+
+    A row that is open serves all runs of some neighbours in time that lie in it.
+    """
+    parts = chip.dram.organisation
+    assert parts is not None
+    runs = size_bytes * math.prod(count for _, count in pattern) // run
+    near, span = 1, run
+    for step, count in reversed(pattern):
+        if near >= parts.outstanding:
+            break
+        inside = size_bytes * abs(step) * count <= run
+        near, span = (near if inside else near * count), span + size_bytes * abs(step) * (count - 1)
+    opened = min(-(-run // parts.interleave_bytes), 1 + span / parts.row_bytes / near)
+    moving = runs * scattered_cycles(chip, run, opened)
+    return round(moving + runs * chip.dma.descriptor_cycles)
 
 
 def _within_cycles(chip: Chip, runs: int, size_bytes: int) -> int:

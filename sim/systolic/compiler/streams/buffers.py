@@ -28,15 +28,18 @@ class Buffers:
 
     bank_bytes: int
     taken: list[int]
+    room: list[int]
 
     @classmethod
-    def of(cls, chip: Chip) -> Buffers:
-        """Return the empty banks of a chip."""
-        return cls(chip.state_buffer.bank_bytes, [0] * chip.state_buffer.banks)
+    def of(cls, chip: Chip, free: int) -> Buffers:
+        """Return the empty banks of a chip, of which the bytes from `free` on are kept."""
+        bank = chip.state_buffer.bank_bytes
+        firsts = range(0, bank * chip.state_buffer.banks, bank)
+        return cls(bank, [0] * len(firsts), [min(bank, max(0, free - n)) for n in firsts])
 
     def place_all(self, wanted: Sequence[BufferSize]) -> tuple[Buffers, list[int]] | None:
         """Return the banks with some buffers, and their first bytes; None if there is no room."""
-        after = Buffers(self.bank_bytes, list(self.taken))
+        after = Buffers(self.bank_bytes, list(self.taken), self.room)
         found = [after._place(*each) for each in wanted]
         firsts = [first for first in found if first is not None]
         return (after, firsts) if len(firsts) == len(wanted) else None
@@ -48,9 +51,9 @@ class Buffers:
                 return pair + self.bank_bytes - middle
         if size_bytes > self.bank_bytes:
             return self._empty(-(-size_bytes // self.bank_bytes))
-        bank = min(range(len(self.taken)), key=lambda n: self.taken[n])
+        bank = min(range(len(self.taken)), key=lambda n: self.bank_bytes - self.room[n] + self.taken[n])
         first = self.taken[bank]
-        if first + size_bytes > self.bank_bytes:
+        if first + size_bytes > self.room[bank]:
             return None
         self.taken[bank] += -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
         return bank * self.bank_bytes + first
@@ -58,7 +61,8 @@ class Buffers:
     def _empty(self, banks: int, step: int = 1) -> int | None:
         """Take so many empty banks side by side; return the first byte of the first."""
         for first in range(0, len(self.taken) - banks + 1, step):
-            if not any(self.taken[first : first + banks]):
-                self.taken[first : first + banks] = [self.bank_bytes] * banks
+            end = first + banks
+            if not any(self.taken[first:end]) and min(self.room[first:end]) == self.bank_bytes:
+                self.taken[first:end] = [self.bank_bytes] * banks
                 return first * self.bank_bytes
         return None

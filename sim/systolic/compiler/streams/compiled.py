@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,22 +16,24 @@ from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.places.modes import stretch
 from systolic.compiler.streams.emit import emit
+from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.plan import (
     ALIKE,
     JUDGED,
     JUDGED_BYTES,
     JUDGED_INSTRUCTIONS,
+    Rated,
     TickJudge,
     rated_plans,
 )
 from systolic.compiler.streams.stage import Stage, StreamPlan
 from systolic.compiler.streams.table import streams
-from systolic.compiler.streams.tiling import Cut, TileShape, tile_count, tiles
+from systolic.compiler.streams.tiling import Cut, TileShape, TurnCut, tile_count, tiles
 from systolic.compiler.streams.work import StreamFrame, StreamWork
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa import OnEngine
+from systolic.isa import Access, OnEngine
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
@@ -46,12 +49,16 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedGraph:
-    """The drafts of a graph, where its tensors lie in DRAM, and what was chosen."""
+    """The drafts of a graph, where its tensors lie in DRAM, and what was chosen.
+
+    identities: the matrices that must be in the state buffer at cycle 0.
+    """
 
     drafts: tuple[Draft, ...]
     dram: tuple[TensorInDram, ...]
     choices: tuple[str, ...]
     tiles: int
+    identities: tuple[Access, ...] = ()
 
 
 def streamed(
@@ -67,11 +74,12 @@ def streamed(
     places = _places(graph, chip, found)
     bases = {place.name: place.base for place in places.places()}
     planner = _Planner(chip, options, judge)
-    stage = Stage(chip, options, bases, Drafts(chip.access))
+    best_of = [(stream, planner.best(stream)) for stream in found]
+    every = [planned for _, best in best_of for planned in best or ()]
+    stage = Stage(chip, options, bases, Drafts(chip.access), turned=turned_types(chip, every))
     choices: list[str] = []
     number = 0
-    for stream in found:
-        best = planner.best(stream)
+    for stream, best in best_of:
         if best is None:
             return None
         for planned in best:
@@ -79,7 +87,10 @@ def streamed(
             choices.append(_said(stream, planned))
             cut = planned.plan.cut
             number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
-    return StreamedGraph(tuple(stage.drafts.found), places.places(), tuple(choices), number)
+    identities = tuple(stage.stored)
+    return StreamedGraph(
+        tuple(stage.drafts.found), places.places(), tuple(choices), number, identities
+    )
 
 
 def _places(graph: Graph, chip: Chip, found: Sequence[StreamWork]) -> DramPlaces:
@@ -100,12 +111,13 @@ def _said(stream: StreamWork, planned: Planned) -> str:
     ticks = f"{known}: {round(planned.ticks)} ticks"
     if cut is None:
         return f"{how}, within DRAM through {plan.store_ways} queues ({ticks})"
-    first = next(tiles(frame, cut))
-    shape = TileShape(frame, cut, first.counts)
     number = sum(1 for _ in tiles(frame, cut))
+    into, out = cut.lanes
+    columns = math.prod(cut.block) // into
+    turned = f", turned to {out} partitions" if isinstance(cut, TurnCut) else ""
     return (
-        f"{how}, {number} tiles of {shape.lanes} partitions x {shape.held(None, 0).elements} "
-        f"columns in {min(plan.slots, number)} slots, through {plan.load_queues} queues in "
+        f"{how}, {number} tiles of {into} partitions x {columns} "
+        f"columns{turned} in {min(plan.slots, number)} slots, through {plan.load_queues} queues in "
         f"({plan.load_ways} for a copy) and {plan.store_queues} out ({plan.store_ways}); {ticks}"
     )
 
@@ -156,10 +168,10 @@ class _Planner:
 
     def _planned(self, frame: StreamFrame) -> list[Planned]:
         """Return plans of a frame, the best first: of those by estimate the best few are judged."""
-        rated = rated_plans(self.chip, frame, self._engine_ticks)
+        rated = by_kind(rated_plans(self.chip, self.options, frame, self._engine_ticks))
         fitting: list[Planned] = []
         found: list[Planned] = []
-        of_cut: Counter[Cut | None] = Counter()
+        of_cut: Counter[Cut | TurnCut | None] = Counter()
         left = Judging()
         for each in rated:
             planned = Planned(frame, each.plan, each.ticks, 0)
@@ -209,7 +221,8 @@ class _Planner:
                 if side.tensor not in bases:
                     bases[side.tensor] = at
                     at += -(-_extent(frame, number) * SIZE_BYTES[side.dtype] // 64) * 64
-        stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
+        turned = turned_types(self.chip, planned)
+        stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access), turned=turned)
         for frame, plan, _, _ in planned:
             if not emit(stage, frame, plan, "judged"):
                 return None
@@ -238,6 +251,18 @@ class _Planner:
                 busy[work.engine] = busy.get(work.engine, 0) + ticks
                 able = min(able, len(engines_able(self.chip, work)))
         return float(max(busy.values(), default=0)), able if busy else 1
+
+
+def by_kind(rated: Sequence[Rated]) -> list[Rated]:
+    """Return plans with the best of each kind first: within DRAM, through columns, turned.
+
+    An estimate that is wrong is about as wrong for others of its kind.
+    """
+    first: dict[type, Rated] = {}
+    for each in rated:
+        first.setdefault(type(each.plan.cut), each)
+    best = list(first.values())
+    return [*best, *(each for each in rated if not any(each is one for one in best))]
 
 
 @dataclass(slots=True)
@@ -272,7 +297,7 @@ def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:
     if cut is None or not frame.modes:
         return [(frame, 1)]
     first, *others = frame.modes
-    block = cut.columns[0] * cut.partitions[0]
+    block = cut.block[0]
     blocks, number = -(-first.extent // block), tile_count(frame, cut)
     each = number // blocks
     few, many = (times * -(-(plan.slots + 1) // each) for times in (1, 2))
@@ -292,6 +317,16 @@ def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
     assert planned.plan.cut is not None
     rest = tile_count(planned.frame, planned.plan.cut) - few
     return ticks[0] + (ticks[1] - ticks[0]) * rest / (many - few)
+
+
+def turned_types(chip: Chip, planned: Sequence[Planned]) -> list[str]:
+    """Return the types that the array turns in some plans."""
+    made = [
+        TurnTypes.on(chip, each.frame.sides[0].dtype)
+        for each in planned
+        if isinstance(each.plan.cut, TurnCut)
+    ]
+    return list(dict.fromkeys(types.taken for types in made if types is not None))
 
 
 def _copies(plan: StreamPlan) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.streams.buffers import BufferSize
+from systolic.compiler.streams.emit_turned import TurnEmitter, TurnTypes
 from systolic.compiler.streams.stage import Stage, StreamPlan, TileBuffer
 from systolic.compiler.streams.tile_work import (
     OUT,
@@ -20,7 +21,14 @@ from systolic.compiler.streams.tile_work import (
     input_key,
     load_table,
 )
-from systolic.compiler.streams.tiling import Cut, TileCopy, TileRange, TileShape, tiles
+from systolic.compiler.streams.tiling import (
+    Cut,
+    TileCopy,
+    TileRange,
+    TileShape,
+    TurnCut,
+    tiles,
+)
 from systolic.compiler.streams.within_dram import emit_within
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
@@ -35,6 +43,10 @@ def emit(stage: Stage, frame: StreamFrame, plan: StreamPlan, layer: str) -> bool
     if plan.cut is None:
         emit_within(stage, frame, plan, layer)
         return True
+    if isinstance(plan.cut, TurnCut):
+        types = TurnTypes.on(stage.chip, frame.sides[0].dtype)
+        assert types is not None
+        return TurnEmitter(stage, frame, plan, plan.cut, layer, types).run()
     return _Emitter(stage, frame, plan, plan.cut, layer).run()
 
 

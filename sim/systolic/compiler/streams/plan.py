@@ -13,15 +13,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from systolic.compiler.cost.copies import latency_cycles, runs_cycles
+from systolic.compiler.cost.copies import latency_cycles, pattern_cycles, runs_cycles
 from systolic.compiler.places.modes import stretch
 from systolic.compiler.streams.stage import StreamPlan
-from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, tile_count, tiles
+from systolic.compiler.streams.emit_turned import TurnTypes
+from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, TurnCut, tile_count, tiles
+from systolic.compiler.streams.turn_plans import MOST_TURNS, turn_cuts, turn_ticks
+from systolic.compiler.streams.turned import RESULT, SOURCE, TurnShape
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
 from systolic.isa import Program
+from systolic.workload.options import Options
 
 TickJudge = Callable[[Program], int]
 """Returns the ticks that a program takes."""
@@ -30,10 +34,12 @@ JUDGED = 12
 """How many plans of a frame are simulated."""
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""
-JUDGED_BYTES = 8 << 20
+JUDGED_BYTES = 24 << 20
 """The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
-JUDGED_INSTRUCTIONS = 4_000
+JUDGED_INSTRUCTIONS = 6_000
 """The most instructions of all of them together."""
+MOST_COPIES = 256
+"""The most copies of a tile."""
 MOST_GAPS = 9
 """Of more operands than these ways are for, all are brought with as many gaps at a time."""
 MOST_TILES = 1024
@@ -55,9 +61,11 @@ None if a tile does not fit.
 """
 
 
-def rated_plans(chip: Chip, frame: StreamFrame, engine_ticks: EngineCost) -> list[Rated]:
+def rated_plans(
+    chip: Chip, options: Options, frame: StreamFrame, engine_ticks: EngineCost
+) -> list[Rated]:
     """Return the plans of a frame, the best by estimate first."""
-    found = [*_straight(chip, frame)]
+    found = [*_straight(chip, frame), *_turned(chip, options, frame)]
     cuts: dict[Cut, None] = {}
     for cut in _cuts(chip, frame):
         cuts.setdefault(cut)
@@ -272,17 +280,66 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
         stores = [(frame.sides[0].dtype, move) for move in shape.stores(1)]
     except ValueError:
         return
-    if len(loads) + len(stores) > 256:
+    if len(loads) + len(stores) > MOST_COPIES:
         return
     found = engine_ticks(frame, cut, shape)
     if found is None:
         return
     engine, engines = found
+    for rated in _rated(chip, cut, number, (loads, stores), engine, chip.state_buffer.banks):
+        yield rated
+        slots = rated.plan.slots
+        if engines > 1 and len(frame.sides) * slots * 2 <= chip.state_buffer.banks:
+            saved = engine * (1 - 1 / engines)
+            yield Rated(rated.plan._replace(shares=engines), rated.ticks - saved)
+
+
+def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]:
+    """Yield plans in which the array turns the tiles of a frame whose elements only move."""
+    if not frame.is_straight or frame.parts[0].inner or not frame.modes:
+        return
+    dtype = frame.sides[RESULT].dtype
+    types = TurnTypes.on(chip, dtype)
+    if types is None or dtype != frame.sides[SOURCE].dtype:
+        return
+    for cut in dict.fromkeys(turn_cuts(chip, frame, types)):
+        number = tile_count(frame, cut)
+        if number > MOST_TILES:
+            continue
+        shape = TurnShape(frame, cut, next(tiles(frame, cut)).counts, types.parts)
+        found = turn_ticks(chip, options, types, shape)
+        if found is None or found[1] * number > MOST_TURNS:
+            continue
+        loads, stores = (
+            [(types.given, move) for move in shape.copies(side, 1)] for side in (SOURCE, RESULT)
+        )
+        if len(loads) + len(stores) <= MOST_COPIES:
+            # The array reads the identity all the time: it has a bank for itself.
+            most = (chip.state_buffer.banks - 1) // (2 + (types.taken != types.given))
+            yield from _rated(chip, cut, number, (loads, stores), found[0], most)
+
+
+def _rated(
+    chip: Chip,
+    cut: Cut | TurnCut,
+    number: int,
+    moves: tuple[list[tuple[str, TileCopy]], list[tuple[str, TileCopy]]],
+    engine_ticks: float,
+    most_slots: int,
+) -> Iterator[Rated]:
+    """Yield the plans of a cut, with slots and queues, by what a tile takes.
+
+    moves: the loads of a tile, and its stores. most_slots: more share banks, and units that meet
+    in a bank wait for one another where it has one port for all partitions.
+    """
+    loads, stores = moves
     latency, period = latency_cycles(chip), chip.period("dma")
     load, store = _moving(chip, loads), _moving(chip, stores)
     all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
-    engine_cycles = engine / period
+    engine_cycles = engine_ticks / period
     for plan in _queue_plans(chip, cut, number):
+        if plan.slots > max(2, most_slots) and not chip.state_buffer.is_split:
+            continue
         loading, storing = plan.load_queues, plan.store_queues
         tile_in = load.cycles(chip, loading, plan.load_ways)
         tile_out = store.cycles(chip, storing, plan.store_ways)
@@ -296,11 +353,7 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
         slots = number * (max(tile_in, tile_out) + engine_cycles) / plan.slots
         busiest = max(queue, all_cycles, slots, number * engine_cycles) * number / (number + 1)
         once = tile_in + engine_cycles + tile_out
-        ticks = (once + busiest * (number > 1)) * period
-        yield Rated(plan, ticks)
-        if engines > 1 and len(frame.sides) * plan.slots * 2 <= chip.state_buffer.banks:
-            saved = engine_cycles * (1 - 1 / engines) * period
-            yield Rated(plan._replace(shares=engines), ticks - saved)
+        yield Rated(plan, (once + busiest * (number > 1)) * period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +380,9 @@ class _Moving:
         return rounds * latency_cycles(chip) + moving
 
 
-def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[StreamPlan]:
+def _queue_plans(chip: Chip, cut: Cut | TurnCut, number: int) -> Iterator[StreamPlan]:
     queues = chip.dma.queues
-    lanes = math.prod(cut.partitions)
+    lanes = max(cut.lanes)
     if chip.dma.is_spread:
         shares = [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 8)]
     else:
@@ -351,8 +404,8 @@ def _moving(chip: Chip, moves: list[tuple[str, TileCopy]]) -> _Moving:
     """Return what some copies take in a queue alone, without their latency."""
     alone, bytes_ = [0.0], 0
     for dtype, move in moves:
-        run = move.run
         size = SIZE_BYTES[dtype]
-        alone.append(runs_cycles(chip, -(-move.elements // run), run * size, move.partitions))
+        run = move.run * size
+        alone.append(pattern_cycles(chip, move.dram_pattern, size, run, move.partitions))
         bytes_ += move.elements * size
     return _Moving(len(moves), bytes_, sum(alone), max(alone))

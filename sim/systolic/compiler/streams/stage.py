@@ -12,9 +12,10 @@ from systolic.compiler.ir.dependencies import Ref, Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.streams.buffers import Buffers, BufferSize
-from systolic.compiler.streams.tiling import Cut
+from systolic.compiler.streams.tiling import Cut, TurnCut
 from systolic.hw.spec import Chip
-from systolic.isa import Access, DmaCopy
+from systolic.hw.datatypes import SIZE_BYTES
+from systolic.isa import Access, Buffer, DmaCopy, Select
 from systolic.spans import Interval
 from systolic.workload.options import Options
 
@@ -29,7 +30,7 @@ class StreamPlan(NamedTuple):
     have ports of their own.
     """
 
-    cut: Cut | None
+    cut: Cut | TurnCut | None
     slots: int = 1
     load_queues: int = 1
     store_queues: int = 1
@@ -42,7 +43,8 @@ class StreamPlan(NamedTuple):
 class Stage:
     """The drafts so far, where tensors lie in DRAM, and who uses which bytes.
 
-    bases: the first byte of each tensor in DRAM. busy: the ticks that each engine has been given;
+    bases: the first byte of each tensor in DRAM. turned: the types that the array turns, of each of
+    which there is an identity; stored: those that are there at cycle 0. busy: the ticks that each engine has been given;
     queued: the cycles of each DMA queue. tables: functions whose tables engines have been told of.
     """
 
@@ -52,11 +54,51 @@ class Stage:
     drafts: Drafts
     frames: int = 0
     tables: set[str] = field(default_factory=set)
+    turned: Sequence[str] = ()
+    stored: list[Access] = field(default_factory=list)
     _dram: dict[str, Region] = field(default_factory=dict)
     _used: list[tuple[Interval, Region]] = field(default_factory=list)
     _busy: dict[str, int] = field(default_factory=dict)
     _queued: dict[int, float] = field(default_factory=dict)
     _buffers: Buffers | None = None
+    _identities: dict[str, tuple[Access, Region]] = field(default_factory=dict)
+    _banks: list[Region] = field(default_factory=list)
+    _turns: int = 0
+    _free: int = 0
+
+    def __post_init__(self) -> None:
+        """Place an identity of each type that the array turns, at the end of the memory."""
+        free = self.chip.state_buffer.bytes_per_partition
+        array = self.chip.pe_array
+        rows = min(array.rows, self.chip.state_buffer.partitions)
+        for dtype in dict.fromkeys(self.turned):
+            free -= -(-rows * SIZE_BYTES[dtype] // 64) * 64
+            access = Access(Buffer.STATE, dtype, 0, rows, free, ((1, rows),))
+            region = Region(f"identity.{dtype}")
+            self._identities[dtype] = access, region
+            if self.options.identity == "stored":
+                self.stored.append(access)
+                continue
+            ones = LaneStep(
+                Select,
+                {"compare": "equal", "value": 1, "per_partition": 1, "per_element": -1},
+                first="target",
+            )
+            self.on_engine("identity", ones, {"target": access}, [], region)
+        self._free = free
+
+    def identity(self, dtype: str) -> tuple[Access, Region]:
+        """Return the identity of a type, [rows, rows], and its region."""
+        return self._identities[dtype]
+
+    def bank(self) -> tuple[Region, int]:
+        """Return the next bank of the result buffer, and its first byte."""
+        if not self._banks:
+            count = self.chip.result_buffer.banks
+            self._banks = [Region(f"sums.{n}") for n in range(count)]
+        number = self._turns % len(self._banks)
+        self._turns += 1
+        return self._banks[number], number * self.chip.result_buffer.bank_bytes
 
     def begin(self) -> None:
         """Begin a frame: its buffers have names of their own."""
@@ -73,7 +115,7 @@ class Stage:
 
         The users of a buffer wait for all earlier users of its bytes.
         """
-        for begun in (self._buffers, Buffers.of(self.chip)):
+        for begun in (self._buffers, Buffers.of(self.chip, self._free)):
             found = begun and begun.place_all(wanted)
             if found:
                 self._buffers, firsts = found

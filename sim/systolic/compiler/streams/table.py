@@ -10,6 +10,7 @@ from collections.abc import Callable
 from systolic.compiler.ir.carried import is_packed
 from systolic.compiler.places.boxes import is_separable
 from systolic.compiler.streams.element_wise import ELEMENT_WISE, element_wise
+from systolic.compiler.streams.moved import MOVES, moved
 from systolic.compiler.streams.reduced import pool_streams, reduce_streams
 from systolic.compiler.streams.segments import BY_SEGMENTS, by_segments
 from systolic.compiler.streams.work import StreamWork
@@ -31,7 +32,7 @@ def streams(graph: Graph, chip: Chip) -> list[StreamWork] | None:
     """
     kinds = {op.kind for op in graph.operations}
     lone = len(graph.operations) == 1 and kinds <= REDUCED.keys()
-    if not lone and not kinds <= ELEMENT_WISE.keys() | BY_SEGMENTS.keys():
+    if not lone and not kinds <= ELEMENT_WISE.keys() | BY_SEGMENTS.keys() | MOVES:
         return None
     for _, tensor in graph.tensors:
         shape = tensor.shape
@@ -42,12 +43,14 @@ def streams(graph: Graph, chip: Chip) -> list[StreamWork] | None:
     if lone:
         (op,) = graph.operations
         return REDUCED[op.kind](graph, op, chip)
-    return [
-        element_wise(graph, group)
-        if group[-1].kind in ELEMENT_WISE
-        else by_segments(graph, group[-1])
-        for group in _groups(graph)
-    ]
+    return [_stream(graph, group) for group in _groups(graph)]
+
+
+def _stream(graph: Graph, group: list[Operation]) -> StreamWork:
+    kind = group[-1].kind
+    if kind in ELEMENT_WISE:
+        return element_wise(graph, group)
+    return moved(graph, group[-1]) if kind in MOVES else by_segments(graph, group[-1])
 
 
 def _groups(graph: Graph) -> list[list[Operation]]:
