@@ -85,9 +85,7 @@ class AlongDims:
         """Return the element in memory at each of the first `count` indices, int64."""
         left, index = np.arange(count, dtype=np.int64), [np.zeros(1, np.int64)] * self.shape.rank
         for place, dim in reversed(list(enumerate(self.dims))):
-            left, index[dim] = (
-                np.divmod(left, self.shape.dims[dim]) if place else (left, left)
-            )
+            left, index[dim] = np.divmod(left, self.shape.dims[dim]) if place else (left, left)
         return np.broadcast_to(np.asarray(self.shape.linear_index(index)), (count,))
 
     def period(self) -> int:

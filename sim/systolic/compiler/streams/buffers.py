@@ -51,7 +51,9 @@ class Buffers:
                 return pair + self.bank_bytes - middle
         if size_bytes > self.bank_bytes:
             return self._empty(-(-size_bytes // self.bank_bytes))
-        bank = min(range(len(self.taken)), key=lambda n: self.bank_bytes - self.room[n] + self.taken[n])
+        bank = min(
+            range(len(self.taken)), key=lambda n: self.bank_bytes - self.room[n] + self.taken[n]
+        )
         first = self.taken[bank]
         if first + size_bytes > self.room[bank]:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from systolic.compiler.streams.plan import (
 from systolic.compiler.streams.stage import Stage, StreamPlan
 from systolic.compiler.streams.table import streams
 from systolic.compiler.streams.tiling import Cut, TileShape, TurnCut, tile_count, tiles
+from systolic.compiler.streams.turned import TurnedSpans, turned_spans
 from systolic.compiler.streams.work import StreamFrame, StreamWork
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.hw.datatypes import SIZE_BYTES
@@ -51,7 +52,8 @@ class Planned(NamedTuple):
 class StreamedGraph:
     """The drafts of a graph, where its tensors lie in DRAM, and what was chosen.
 
-    identities: the matrices that must be in the state buffer at cycle 0.
+    identities: the matrices that must be in the state buffer at cycle 0. turned: what products with
+    an identity turn, where these do not keep all bits.
     """
 
     drafts: tuple[Draft, ...]
@@ -59,6 +61,7 @@ class StreamedGraph:
     choices: tuple[str, ...]
     tiles: int
     identities: tuple[Access, ...] = ()
+    turned: tuple[TurnedSpans, ...] = ()
 
 
 def streamed(
@@ -68,7 +71,7 @@ def streamed(
 
     Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
     """
-    found = streams(graph, chip)
+    found = streams(graph, chip, options)
     if found is None:
         return None
     places = _places(graph, chip, found)
@@ -87,9 +90,9 @@ def streamed(
             choices.append(_said(stream, planned))
             cut = planned.plan.cut
             number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
-    identities = tuple(stage.stored)
+    identities, turned = tuple(stage.stored), tuple(_spans(chip, best_of))
     return StreamedGraph(
-        tuple(stage.drafts.found), places.places(), tuple(choices), number, identities
+        tuple(stage.drafts.found), places.places(), tuple(choices), number, identities, turned
     )
 
 
@@ -317,6 +320,18 @@ def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
     assert planned.plan.cut is not None
     rest = tile_count(planned.frame, planned.plan.cut) - few
     return ticks[0] + (ticks[1] - ticks[0]) * rest / (many - few)
+
+
+def _spans(
+    chip: Chip, best_of: Sequence[tuple[StreamWork, list[Planned] | None]]
+) -> Iterator[TurnedSpans]:
+    """Yield what products with an identity turn of all frames, where these do not keep all bits."""
+    for stream, best in best_of:
+        for frame, plan, _, _ in best or ():
+            if isinstance(plan.cut, TurnCut):
+                types = TurnTypes.on(chip, frame.sides[0].dtype)
+                if types is not None and not types.keeps_bits(chip):
+                    yield from turned_spans(frame, plan.cut, stream.layer)
 
 
 def turned_types(chip: Chip, planned: Sequence[Planned]) -> list[str]:

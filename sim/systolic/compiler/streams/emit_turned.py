@@ -17,6 +17,8 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, LoadWeights, MatMul, PassThrough
 from systolic.isa.access import MAX_PAIRS
 
+WHOLE = ("s8", "u8", "u16", "s32")
+"""Types of numbers that products with an identity leave as they are."""
 CASTS = 4
 """In how many instructions a tile is cast, so that several engines share it."""
 
@@ -37,6 +39,10 @@ class TurnTypes:
         if taken is None:
             return None
         return cls(given, taken, SIZE_BYTES[dtype] // SIZE_BYTES[given])
+
+    def keeps_bits(self, chip: Chip) -> bool:
+        """Return whether every element arrives as it is, a NaN, an infinity and -0.0 too."""
+        return self.given in WHOLE or chip.pe_array.turns_by_passing(self.taken)
 
     def column_bytes(self, shape: TurnShape) -> tuple[int, ...]:
         """Return the bytes of each partition that a tile's buffers need: in, out, and cast."""
@@ -115,9 +121,7 @@ class TurnEmitter:
         queues, tensor = range(self.plan.load_queues), self.frame.sides[SOURCE].tensor
         regions = self.stage.tensor(tensor), buffers[0].region
         for move in self._shape(tile).copies(SOURCE, self.plan.load_ways):
-            self.stage.copy(
-                self.layer, queues, self._ends(SOURCE, tile, buffers[0], move), regions
-            )
+            self.stage.copy(self.layer, queues, self._ends(SOURCE, tile, buffers[0], move), regions)
 
     def _store(self, tile: TileRange, buffers: list[TileBuffer]) -> None:
         every, tensor = self.stage.chip.dma.queues, self.frame.sides[RESULT].tensor

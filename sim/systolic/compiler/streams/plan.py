@@ -15,8 +15,8 @@ from itertools import product
 
 from systolic.compiler.cost.copies import latency_cycles, pattern_cycles, runs_cycles
 from systolic.compiler.places.modes import stretch
-from systolic.compiler.streams.stage import StreamPlan
 from systolic.compiler.streams.emit_turned import TurnTypes
+from systolic.compiler.streams.stage import StreamPlan
 from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, TurnCut, tile_count, tiles
 from systolic.compiler.streams.turn_plans import MOST_TURNS, turn_cuts, turn_ticks
 from systolic.compiler.streams.turned import RESULT, SOURCE, TurnShape

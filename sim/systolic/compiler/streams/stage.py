@@ -13,8 +13,8 @@ from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.streams.buffers import Buffers, BufferSize
 from systolic.compiler.streams.tiling import Cut, TurnCut
-from systolic.hw.spec import Chip
 from systolic.hw.datatypes import SIZE_BYTES
+from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, Select
 from systolic.spans import Interval
 from systolic.workload.options import Options

@@ -16,6 +16,7 @@ from systolic.compiler.streams.segments import BY_SEGMENTS, by_segments
 from systolic.compiler.streams.work import StreamWork
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Operation
+from systolic.workload.options import Options
 
 REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] = {
     "reduce": reduce_streams,
@@ -24,15 +25,17 @@ REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] 
 """Operations that make one element of several; None: not as a stream."""
 
 
-def streams(graph: Graph, chip: Chip) -> list[StreamWork] | None:
+def streams(graph: Graph, chip: Chip, options: Options) -> list[StreamWork] | None:
     """Return the streams that do a graph, in order; None if it has work of other kinds.
 
-    Of other kinds is also a tensor whose home is not DRAM, whose elements share bytes, or whose
+    Of other kinds is also a move of which the run file says how it is done, a tensor whose home is not DRAM, whose elements share bytes, or whose
     tiles mix dimensions.
     """
     kinds = {op.kind for op in graph.operations}
     lone = len(graph.operations) == 1 and kinds <= REDUCED.keys()
     if not lone and not kinds <= ELEMENT_WISE.keys() | BY_SEGMENTS.keys() | MOVES:
+        return None
+    if kinds & MOVES and _says_how(options):
         return None
     for _, tensor in graph.tensors:
         shape = tensor.shape
@@ -44,6 +47,12 @@ def streams(graph: Graph, chip: Chip) -> list[StreamWork] | None:
         (op,) = graph.operations
         return REDUCED[op.kind](graph, op, chip)
     return [_stream(graph, group) for group in _groups(graph)]
+
+
+def _says_how(options: Options) -> bool:
+    """Return whether a run file says how elements are to be moved, in the patent's terms."""
+    chosen = options.via, options.block, options.tile_columns
+    return any(each is not None for each in chosen) or options.drain != "block"
 
 
 def _stream(graph: Graph, group: list[Operation]) -> StreamWork:

@@ -165,4 +165,6 @@ def _drain(types: TurnTypes, lanes: int, words: int) -> Copy:
     """Return a copy of results to a tile, on no engine yet."""
     pattern = ((1, words),)
     source = Access(Buffer.RESULT, "f32", 0, lanes, 0, pattern)
-    return Copy(engine="", source=source, target=Access(Buffer.STATE, types.given, 0, lanes, 0, pattern))
+    return Copy(
+        engine="", source=source, target=Access(Buffer.STATE, types.given, 0, lanes, 0, pattern)
+    )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
-from systolic.compiler.places.modes import Mode, Modes
+from systolic.compiler.places.modes import Mode, Modes, coalesce
 from systolic.compiler.streams.tiling import (
     ColumnPlaces,
     CopyBegin,
@@ -25,6 +25,7 @@ from systolic.compiler.streams.tiling import (
     TurnCut,
     pairs_of,
     tile_copies,
+    tiles,
 )
 from systolic.compiler.streams.work import StreamFrame
 from systolic.isa.access import Pattern
@@ -78,7 +79,9 @@ class TurnShape:
 
     def __post_init__(self) -> None:
         """Lay out both sides."""
-        own = [Mode(n, m.times(self.parts)) for n, m in zip(self.counts, self.frame.modes)]
+        own = [
+            Mode(n, m.times(self.parts)) for n, m in zip(self.counts, self.frame.modes, strict=True)
+        ]
         outside, inside = list(self.cut.outside), list(self.cut.inside)
         if self.parts > 1:
             own, outside, inside = [*own, Mode(self.parts, (1, 1))], [*outside, 1], [*inside, 1]
@@ -184,3 +187,39 @@ class TurnShape:
                     result + begin * inner[0],
                     pairs_of([(inner[0], len(some)), *made]),
                 )
+
+
+class TurnedSpans(NamedTuple):
+    """Elements of a tensor that an array multiplies by an identity to turn them.
+
+    tensor: as the operation `reader` reads it. at: the first element in memory. spans: a mode for
+    each index of what is turned at a time, terms: the elements that are summed, in their order; the
+    step is that of the tensor's elements in memory.
+    """
+
+    reader: str
+    tensor: str
+    at: int
+    spans: Modes
+    terms: Modes
+
+
+def turned_spans(frame: StreamFrame, cut: TurnCut, reader: str) -> Iterator[TurnedSpans]:
+    """Yield what is turned of a frame, span by span."""
+    shapes: dict[tuple[int, ...], TurnShape] = {}
+    for tile in tiles(frame, cut):
+        shape = shapes.setdefault(tile.counts, TurnShape(frame, cut, tile.counts))
+        steps = [mode.steps[SOURCE] for mode in shape.modes]
+        first = frame.at[SOURCE] + sum(n * step for n, step in zip(tile.starts, steps, strict=True))
+        for together in shape.parts_on(SOURCE):
+            of = {part.mode: part for part in together}
+            spans = []
+            for n, mode in enumerate(shape.modes):
+                if n in of:
+                    spans.append(Mode(of[n].columns, (steps[n] * shape.lanes[SOURCE][n],)))
+                else:
+                    spans.append(Mode(mode.extent, (steps[n],)))
+            at = first + sum(part.first * steps[part.mode] for part in together)
+            terms = tuple(Mode(part.lanes, (steps[part.mode],)) for part in together)
+            tensor = frame.sides[SOURCE].tensor
+            yield TurnedSpans(reader, tensor, at, coalesce(spans), terms)
