@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from systolic.compiler.cost.turns import carrier, turned_as
+from systolic.compiler.cost.turns import carrier, turned_as, turns_copied_together
 from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.streams.buffers import BufferSize
 from systolic.compiler.streams.stage import Stage, StreamPlan, TileBuffer
@@ -99,6 +100,10 @@ class TurnEmitter:
         if found is None:
             return False
         self._slots = [found[slot::slots] for slot in range(slots)]
+        whole = self._shape(every[0])
+        for buffers in self._slots:
+            for side, buffer in ((SOURCE, buffers[0]), (RESULT, buffers[1])):
+                buffer.region.piece_bytes = whole.block(side) * SIZE_BYTES[self.types.given]
         return True
 
     def _ends(
@@ -138,7 +143,7 @@ class TurnEmitter:
         kind = PassThrough if passes else MatMul
         made = taken if passes else data_type(taken).accumulator
         identity, held = stage.identity(taken)
-        for turned in shape.turns(stage.chip.result_buffer.bank_words):
+        for turned in shape.turns(partial(turns_copied_together, stage.chip, stage.options, taken)):
             region, bank = stage.bank()
             rows, lanes = turned.rows, turned.columns
             for number, first in enumerate(turned.firsts):

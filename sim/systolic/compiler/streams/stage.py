@@ -126,7 +126,7 @@ class Stage:
 
     def _regions(self, names: Sequence[str], spans: Sequence[Interval]) -> list[TileBuffer]:
         made = [
-            (span, Region(name, before=list(dict.fromkeys(self._users(span)))))
+            (span, Region(name, list(dict.fromkeys(self._users(span))), place=span))
             for name, span in zip(names, spans, strict=True)
         ]
         kept = [each for each in self._used if not any(each[0].meets(span) for span in spans)]

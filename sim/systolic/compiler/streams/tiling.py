@@ -48,13 +48,16 @@ class Cut(NamedTuple):
 class TurnCut(NamedTuple):
     """How a frame is cut whose tiles change partitions and columns on the way.
 
-    block: the indices of each mode that a tile has. inside: how many of them, neighbours, lie on
-    partitions when the tile is loaded; outside: when it is stored. No mode has both.
+    block: the indices of each mode that a tile has. inside: on how many partitions they lie when the
+    tile is loaded; outside: when it is stored. No mode has both. Of a mode with more indices than
+    partitions, neighbours lie in a row of partitions, and further ones in further columns; or, if
+    `in_runs`, neighbours lie in a row of columns, so that runs are long in memory.
     """
 
     block: tuple[int, ...]
     inside: tuple[int, ...]
     outside: tuple[int, ...]
+    in_runs: bool = False
 
     @property
     def lanes(self) -> tuple[int, int]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 
 from systolic.compiler.cost.copies import runs_cycles
 from systolic.compiler.cost.engines import drain_engine, drain_interval, engines_able
+from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.tiling import TurnCut
 from systolic.compiler.streams.turned import RESULT, SOURCE, TurnShape
@@ -77,6 +79,8 @@ def _grown(chip: Chip, frame: StreamFrame, types: TurnTypes, cut: TurnCut) -> It
     """Yield a cut with ever larger tiles, as long as two of them fit."""
     while True:
         yield cut
+        if any(n > max(i, o) > 1 for n, i, o in zip(*cut[:3], strict=True)):
+            yield cut._replace(in_runs=True)
         best: tuple[float, int, TurnCut] | None = None
         for n, mode in enumerate(frame.modes):
             for more in _larger(cut, n, mode.extent):
@@ -143,7 +147,7 @@ def turn_ticks(
     engine = drain_engine(chip, options)
     copy = _drain(types, 1, 1)
     able = len(engines_able(chip, copy)) if options.drain_engine is None else 1
-    for turned in shape.turns(chip.result_buffer.bank_words):
+    for turned in shape.turns(partial(turns_copied_together, chip, options, types.taken)):
         if max(len(turned.taken), len(turned.made)) > MAX_PAIRS or number > MOST_TURNS:
             return None
         each = turn_interval_cycles(
