@@ -16,10 +16,14 @@ ALIGNED_BYTES = 4
 
 
 class BufferSize(NamedTuple):
-    """The bytes of a buffer; `middle`: the byte that begins the second of two banks (0: any)."""
+    """The bytes of a buffer in each of some banks that follow one another, at the same place there.
+
+    middle: the byte that begins the second of two banks (0: any).
+    """
 
     size_bytes: int
     middle: int = 0
+    banks: int = 1
 
 
 @dataclass(slots=True)
@@ -44,7 +48,9 @@ class Buffers:
         firsts = [first for first in found if first is not None]
         return (after, firsts) if len(firsts) == len(wanted) else None
 
-    def _place(self, size_bytes: int, middle: int) -> int | None:
+    def _place(self, size_bytes: int, middle: int, banks: int) -> int | None:
+        if banks > 1:
+            return self._place_in(size_bytes, banks)
         if middle and max(middle, size_bytes - middle) <= self.bank_bytes:
             pair = self._empty(2, step=2)
             if pair is not None:
@@ -59,6 +65,18 @@ class Buffers:
             return None
         self.taken[bank] += -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
         return bank * self.bank_bytes + first
+
+    def _place_in(self, size_bytes: int, banks: int) -> int | None:
+        """Take bytes of several banks, those of which the fewest are taken."""
+        starts = range(len(self.taken) - banks + 1)
+        taken = [max(self.taken[n : n + banks]) for n in starts]
+        for first in sorted(starts, key=lambda n: taken[n]):
+            at = taken[first]
+            if at + size_bytes <= min(self.room[first : first + banks]):
+                end = at + -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
+                self.taken[first : first + banks] = [end] * banks
+                return first * self.bank_bytes + at
+        return None
 
     def _empty(self, banks: int, step: int = 1) -> int | None:
         """Take so many empty banks side by side; return the first byte of the first."""

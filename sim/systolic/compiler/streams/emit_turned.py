@@ -20,6 +20,7 @@ from systolic.isa.access import MAX_PAIRS
 
 WHOLE = ("s8", "u8", "u16", "s32")
 """Types of numbers that products with an identity leave as they are."""
+Counts = tuple[int, ...]
 CASTS = 4
 """In how many instructions a tile is cast, so that several engines share it."""
 
@@ -45,12 +46,22 @@ class TurnTypes:
         """Return whether every element arrives as it is, a NaN, an infinity and -0.0 too."""
         return self.given in WHOLE or chip.pe_array.turns_by_passing(self.taken)
 
-    def column_bytes(self, shape: TurnShape) -> tuple[int, ...]:
-        """Return the bytes of each partition that a tile's buffers need: in, out, and cast."""
+    def shape(self, chip: Chip, frame: StreamFrame, cut: TurnCut, counts: Counts) -> TurnShape:
+        """Return the tiles of a frame that have so many indices of each mode."""
+        bank = chip.state_buffer.bank_bytes // SIZE_BYTES[self.given]
+        return TurnShape(frame, cut, counts, self.parts, bank)
+
+    def buffers(self, shape: TurnShape) -> tuple[BufferSize, ...]:
+        """Return the buffers that a tile needs: of the source, of the result, and to cast."""
         source, result = shape.held[SOURCE].elements, shape.held[RESULT].elements
         size = SIZE_BYTES[self.given]
-        cast = (source * SIZE_BYTES[self.taken],) * (self.taken != self.given)
-        return (source * size, result * size, *cast)
+        found = [
+            BufferSize(source * size, banks=shape.banks(SOURCE)),
+            BufferSize(result * size, banks=shape.banks(RESULT)),
+        ]
+        if self.taken != self.given:
+            found.append(BufferSize(source * SIZE_BYTES[self.taken]))
+        return tuple(found)
 
 
 @dataclass(slots=True)
@@ -84,19 +95,22 @@ class TurnEmitter:
 
     def _shape(self, tile: TileRange) -> TurnShape:
         if tile.counts not in self._shapes:
-            self._shapes[tile.counts] = TurnShape(
-                self.frame, self.cut, tile.counts, self.types.parts
-            )
+            chip = self.stage.chip
+            shape = self.types.shape(chip, self.frame, self.cut, tile.counts)
+            self._shapes[tile.counts] = shape
         return self._shapes[tile.counts]
 
     def _place(self, every: list[TileRange], slots: int) -> bool:
         """Give every buffer of every slot its bytes; a buffer is as large as its largest tile."""
-        shapes = [self._shape(tile) for tile in every]
-        sizes = [max(each) for each in zip(*map(self.types.column_bytes, shapes), strict=True)]
+        shapes = {tile.counts: self._shape(tile) for tile in every}.values()
+        sizes = [
+            BufferSize(max(b.size_bytes for b in each), banks=max(b.banks for b in each))
+            for each in zip(*map(self.types.buffers, shapes), strict=True)
+        ]
         # The buffers of all slots of one use come after one another, so that banks alternate.
         wanted = [(use, size) for use, size in enumerate(sizes) for _ in range(slots)]
         names = [f"{self.stage.frames}.{use}.{n}" for n, (use, _) in enumerate(wanted)]
-        found = self.stage.buffers(names, [BufferSize(size) for _, size in wanted])
+        found = self.stage.buffers(names, [size for _, size in wanted])
         if found is None:
             return False
         self._slots = [found[slot::slots] for slot in range(slots)]

@@ -19,7 +19,7 @@ from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.stage import StreamPlan
 from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, TurnCut, tile_count, tiles
 from systolic.compiler.streams.turn_plans import MOST_TURNS, turn_cuts, turn_ticks
-from systolic.compiler.streams.turned import RESULT, SOURCE, TurnShape
+from systolic.compiler.streams.turned import RESULT, SOURCE
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.formulas.dram import dram_rate
@@ -306,7 +306,7 @@ def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]
         number = tile_count(frame, cut)
         if number > MOST_TILES:
             continue
-        shape = TurnShape(frame, cut, next(tiles(frame, cut)).counts, types.parts)
+        shape = types.shape(chip, frame, cut, next(tiles(frame, cut)).counts)
         found = turn_ticks(chip, options, types, shape)
         if found is None or found[1] * number > MOST_TURNS:
             continue
@@ -315,8 +315,10 @@ def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]
         )
         if len(loads) + len(stores) <= MOST_COPIES:
             # The array reads the identity all the time: it has a bank for itself.
-            most = (chip.state_buffer.banks - 1) // (2 + (types.taken != types.given))
-            yield from _rated(chip, cut, number, (loads, stores), found[0], most)
+            banks = sum(each.banks for each in types.buffers(shape))
+            most = (chip.state_buffer.banks - 1) // banks
+            apart = shape.banks(SOURCE), shape.banks(RESULT)
+            yield from _rated(chip, cut, number, (loads, stores), found[0], most, apart)
 
 
 def _rated(
@@ -326,11 +328,13 @@ def _rated(
     moves: tuple[list[tuple[str, TileCopy]], list[tuple[str, TileCopy]]],
     engine_ticks: float,
     most_slots: int,
+    apart: tuple[int, int] = (1, 1),
 ) -> Iterator[Rated]:
     """Yield the plans of a cut, with slots and queues, by what a tile takes.
 
     moves: the loads of a tile, and its stores. most_slots: more share banks, and units that meet
-    in a bank wait for one another where it has one port for all partitions.
+    in a bank wait for one another where it has one port for all partitions. apart: in how many
+    banks a tile lies when it is loaded, and when it is stored.
     """
     loads, stores = moves
     latency, period = latency_cycles(chip), chip.period("dma")
@@ -341,8 +345,8 @@ def _rated(
         if plan.slots > max(2, most_slots) and not chip.state_buffer.is_split:
             continue
         loading, storing = plan.load_queues, plan.store_queues
-        tile_in = load.cycles(chip, loading, plan.load_ways)
-        tile_out = store.cycles(chip, storing, plan.store_ways)
+        tile_in = load.cycles(chip, loading, plan.load_ways, apart[0])
+        tile_out = store.cycles(chip, storing, plan.store_ways, apart[1])
         wait = 0 if chip.dma.outstanding > 1 else latency
         load_work = load.alone + wait * load.copies * plan.load_ways
         store_work = store.alone + wait * store.copies * plan.store_ways
@@ -365,13 +369,16 @@ class _Moving:
     alone: float
     longest: float
 
-    def cycles(self, chip: Chip, queues: int, ways: int) -> float:
-        """Return the cycles of all through some queues, `ways` for each copy, with latencies."""
+    def cycles(self, chip: Chip, queues: int, ways: int, apart: int) -> float:
+        """Return the cycles of all through some queues, `ways` for each copy, with latencies.
+
+        apart: in how many banks the tile lies.
+        """
         if not self.copies:
             return 0.0
         together = self.copies * ways
         rounds = 1 if chip.dma.outstanding > 1 else -(-together // queues)
-        shared = ways if chip.state_buffer.is_split else 1  # else they take turns at a port
+        shared = ways if chip.state_buffer.is_split else min(ways, apart)  # they wait at a port
         moving = max(
             self.bytes / dram_rate(chip, queues),
             self.alone / min(queues, self.copies * shared),

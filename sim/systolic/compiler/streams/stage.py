@@ -119,7 +119,8 @@ class Stage:
             found = begun and begun.place_all(wanted)
             if found:
                 self._buffers, firsts = found
-                sizes = [each.size_bytes for each in wanted]
+                bank = self.chip.state_buffer.bank_bytes
+                sizes = [each.size_bytes + (each.banks - 1) * bank for each in wanted]
                 spans = [Interval(a, a + n) for a, n in zip(firsts, sizes, strict=True)]
                 return self._regions(names, spans)
         return None

@@ -8,7 +8,7 @@ grow: always the one that leaves the copies the least time for each element.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
 
@@ -26,6 +26,7 @@ from systolic.isa import Access, Buffer, Copy
 from systolic.isa.access import MAX_PAIRS
 from systolic.workload.options import Options
 
+CutCost = Callable[[Chip, StreamFrame, TurnCut], float]
 MOST_SETS = 8
 """How many pairs of sets of modes are looked at: those that leave the least partitions idle."""
 MOST_TURNS = 4096
@@ -45,7 +46,8 @@ def turn_cuts(chip: Chip, frame: StreamFrame, types: TurnTypes) -> Iterator[Turn
         if all(a == 1 or b == 1 for a, b in zip(i, o, strict=True))
     ]
     for _, i, o in sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))[:MOST_SETS]:
-        yield from _grown(chip, frame, types, TurnCut(tuple(map(max, i, o)), i, o))
+        for key in (_copy_cycles, _shortest_run):
+            yield from _grown(chip, frame, types, TurnCut(tuple(map(max, i, o)), i, o), key)
 
 
 def _lane_sets(frame: StreamFrame, side: int, most: int) -> Iterator[tuple[int, ...]]:
@@ -58,13 +60,13 @@ def _lane_sets(frame: StreamFrame, side: int, most: int) -> Iterator[tuple[int, 
         for some in _shares(frame.modes[n].extent, most):
             yield tuple(some if k == n else 1 for k in range(len(frame.modes)))
     for pair in combinations(able, 2):
-        outer, inner = sorted(pair, key=lambda n: -frame.modes[n].steps[side])
-        extents = [frame.modes[n].extent for n in (outer, inner)]
-        if extents[1] * 2 > most or extents[0] == 1:
-            continue
-        for some in _shares(extents[0], most // extents[1]):
-            mine = {outer: some, inner: extents[1]}
-            yield tuple(mine.get(k, 1) for k in range(len(frame.modes)))
+        extents = [mode.extent for mode in frame.modes]
+        for whole, part in (pair, pair[::-1]):
+            if extents[whole] * 2 > most or extents[part] == 1:
+                continue
+            for some in _shares(extents[part], most // extents[whole]):
+                mine = {part: some, whole: extents[whole]}
+                yield tuple(mine.get(k, 1) for k in range(len(frame.modes)))
 
 
 def _shares(extent: int, most: int) -> list[int]:
@@ -75,19 +77,23 @@ def _shares(extent: int, most: int) -> list[int]:
     return sorted({most, even})
 
 
-def _grown(chip: Chip, frame: StreamFrame, types: TurnTypes, cut: TurnCut) -> Iterator[TurnCut]:
-    """Yield a cut with ever larger tiles, as long as two of them fit."""
+def _grown(
+    chip: Chip, frame: StreamFrame, types: TurnTypes, cut: TurnCut, cost: CutCost
+) -> Iterator[TurnCut]:
+    """Yield a cut with ever larger tiles, those that cost the least, as long as two of them fit."""
     while True:
         yield cut
         if any(n > max(i, o) > 1 for n, i, o in zip(*cut[:3], strict=True)):
             yield cut._replace(in_runs=True)
+            if types.taken == types.given and not chip.state_buffer.is_split:
+                yield cut._replace(in_banks=True)
         best: tuple[float, int, TurnCut] | None = None
         for n, mode in enumerate(frame.modes):
             for more in _larger(cut, n, mode.extent):
                 tried = cut._replace(block=(*cut.block[:n], more, *cut.block[n + 1 :]))
                 if not _fits(chip, frame, types, tried):
                     continue
-                key = _copy_cycles(chip, frame, types, tried), -n, tried
+                key = cost(chip, frame, tried), -n, tried
                 if best is None or key < best:
                     best = key
         if best is None:
@@ -108,11 +114,18 @@ def _larger(cut: TurnCut, n: int, extent: int) -> list[int]:
 
 
 def _fits(chip: Chip, frame: StreamFrame, types: TurnTypes, cut: TurnCut) -> bool:
-    size = 2 * sum(types.column_bytes(TurnShape(frame, cut, cut.block, types.parts)))
+    buffers = types.buffers(types.shape(chip, frame, cut, cut.block))
+    size = 2 * sum(each.size_bytes * each.banks for each in buffers)
     return size <= chip.state_buffer.bytes_per_partition - chip.state_buffer.bank_bytes
 
 
-def _copy_cycles(chip: Chip, frame: StreamFrame, types: TurnTypes, cut: TurnCut) -> float:
+def _shortest_run(chip: Chip, frame: StreamFrame, cut: TurnCut) -> float:
+    """Return a cost that is less the longer the shortest runs are, on both sides."""
+    runs = sorted(_run(frame, cut, *each) for each in ((RESULT, cut.outside), (SOURCE, cut.inside)))
+    return 1 / runs[0] + math.prod(cut.block) / (1 << 60)
+
+
+def _copy_cycles(chip: Chip, frame: StreamFrame, cut: TurnCut) -> float:
     """Return the DMA cycles of an element, loaded and stored in runs, each with its descriptor."""
     total, size = math.prod(cut.block), SIZE_BYTES[frame.sides[0].dtype]
     cycles = 0.0

@@ -97,13 +97,14 @@ class TurnShape:
     """The tiles of a frame that have so many indices of each mode: they are all alike.
 
     parts: in how many parts of each element, neighbours in memory, the array turns it. All steps
-    and places here count such parts.
+    and places here count such parts; bank: of how many a partition of a bank has room.
     """
 
     frame: StreamFrame
     cut: TurnCut
     counts: tuple[int, ...]
     parts: int = 1
+    bank: int = 0
     modes: Modes = field(init=False)
     spread: tuple[list[Spreading], list[Spreading]] = field(init=False)
     held: tuple[ColumnPlaces, ColumnPlaces] = field(init=False)
@@ -138,10 +139,21 @@ class TurnShape:
         order = sorted(
             self._order(side), key=lambda n: spread[n].lanes == 1 or self.cut.in_runs
         )
-        for n in reversed(order):
+        inside = [n for n in order if spread[n].lanes == 1 or not self.cut.in_banks]
+        for n in reversed(inside):
             steps[n] = size
             size *= spread[n].columns
+        banks = self.bank
+        for n in reversed(order[: len(order) - len(inside)]):
+            steps[n] = banks
+            banks *= spread[n].columns
         return ColumnPlaces(tuple(steps), size)
+
+    def banks(self, side: int) -> int:
+        """Return in how many banks the columns of a side lie."""
+        if not self.cut.in_banks:
+            return 1
+        return math.prod(each.columns for each in self.spread[side] if each.lanes > 1)
 
     def _order(self, side: int) -> list[int]:
         """Return the modes in the order of a side's memory, the outermost first."""
@@ -153,6 +165,8 @@ class TurnShape:
 
     def block(self, side: int) -> int:
         """Return the columns that are loaded, or stored, without the others."""
+        if self.cut.in_banks:
+            return self.bank
         if self.cut.in_runs:
             return self.held[side].elements
         return math.prod(each.columns for each in self.spread[side] if each.lanes == 1)
