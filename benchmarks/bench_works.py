@@ -273,11 +273,11 @@ def bound_cycles(graph: Graph, chip: Chip) -> float:
     """
     sizes = {n: _bytes(graph.shape(n)) for n in (*graph.inputs, *graph.outputs)}
     for op in graph.operations:
-        if op.kind in ("slice", "embedding"):
+        if op.kind in ("slice", "take"):
             taken = graph.shape(op.output).num_elements() * _element_bytes(graph, op.inputs[0])
             sizes[op.inputs[0]] = min(sizes[op.inputs[0]], taken)
     read, written = (sum(sizes[n] for n in names) for names in (graph.inputs, graph.outputs))
-    moves = all(op.kind in ("slice", "concat", "pad", "embedding") for op in graph.operations)
+    moves = all(op.kind in ("slice", "concat", "pad", "take") for op in graph.operations)
     through = max(read, written) if moves else read + written
     engines = chip.dma.bytes_per_cycle * chip.dma.engine_count
     rate = min(chip.dram.bytes_per_cycle, dram_rate(chip, chip.dma.queues))

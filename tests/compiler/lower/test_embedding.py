@@ -73,10 +73,22 @@ def test_numbers_in_memory_change_no_cycle():
 @pytest.mark.parametrize(
     ("table", "tokens", "text"),
     [
-        ("f32[11,6]", (3, 11), "indices: needs numbers from 0 to 10, rows of f32[11,6], found 11"),
-        ("f32[11,6]", (-1,), "indices: needs numbers from 0 to 10, rows of f32[11,6], found -1"),
-        ("f32[11,6]", (), "indices: needs numbers from 0 to 10, rows of f32[11,6], found none"),
-        ("f32[2,11,6]", (1,), "needs a table of rows and columns, found f32[2,11,6]"),
+        (
+            "f32[11,6]",
+            (3, 11),
+            "indices: needs numbers from 0 to 10, places along axis 0 of f32[11,6], found 11",
+        ),
+        (
+            "f32[11,6]",
+            (-1,),
+            "indices: needs numbers from 0 to 10, places along axis 0 of f32[11,6], found -1",
+        ),
+        (
+            "f32[11,6]",
+            (),
+            "indices: needs numbers from 0 to 10, places along axis 0 of f32[11,6], found none",
+        ),
+        ("f32[2,11,6]", (1,), "f32[2,11,6] gives f32[1,11,6], but out is f32[1,6]"),
         ("f32[11,5]", (1,), "f32[11,5] gives f32[1,5], but out is f32[1,6]"),
         ("bf16[11,6]", (1,), "bf16[11,6] gives bf16[1,6], but out is f32[1,6]"),
     ],

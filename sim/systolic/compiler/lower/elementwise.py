@@ -26,6 +26,7 @@ from systolic.compiler.ir.lane_step import (
 from systolic.compiler.ir.nodes import Axes, Matrix, Node
 from systolic.compiler.lower.broadcasts import operand_axes, shared_axes
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.predicates import selects
 from systolic.compiler.lower.views import physical
 from systolic.hw.datatypes import data_type
 from systolic.isa.access import Buffer
@@ -113,8 +114,9 @@ def lower_select(builder: LayerBuilder, op: Operation) -> None:
 
 
 def _select_as(builder: LayerBuilder, op: Operation, axes: Axes) -> Matrix:
+    widened = selects(builder.chip)  # bits are those of the result's type
     predicate, on_true, on_false = (
-        _operand(builder, op, place, axes) for place in range(len(op.inputs))
+        _operand(builder, op, place, axes, widened=widened) for place in range(len(op.inputs))
     )
     own = next((m for m in (on_true, on_false, predicate) if builder.has_own_tiles(m)), on_true)
     result = builder.result_like(op.output, axes, own)
@@ -329,9 +331,15 @@ def _repeated_rows(builder: LayerBuilder, op: Operation, axes: Axes) -> int:
     return sum(size == 1 < rows for size in tall)
 
 
-def _operand(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> Matrix:
-    """Return an operand as the view that is spread over a result seen as `axes`."""
-    tensor = _before_widening(builder, op.inputs[place])
+def _operand(
+    builder: LayerBuilder, op: Operation, place: int, axes: Axes, *, widened: bool = True
+) -> Matrix:
+    """Return an operand as the view that is spread over a result seen as `axes`.
+
+    widened: it may be taken as it was before a cast to a wider type.
+    """
+    tensor = op.inputs[place]
+    tensor = _before_widening(builder, tensor) if widened else tensor
     wanted = operand_axes(axes, _placed(builder, op, place))
     matrix = builder.known(tensor, wanted) or builder.view(tensor, wanted)
     rows = builder.size(op.output, axes[-2])

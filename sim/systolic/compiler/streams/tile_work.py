@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from systolic.compiler.cost.engines import some_engine_does
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dependencies import Region
-from systolic.compiler.ir.lane_step import COPY, LaneStep, with_each, with_lane
+from systolic.compiler.ir.lane_step import COPY, LaneStep, select, with_each, with_lane
+from systolic.compiler.ir.masks import SelectAccesses, mask_steps
 from systolic.compiler.streams.lying import ColumnOrder, Lying, pattern_access, shared
 from systolic.compiler.streams.reductions import ReducedPairs, levels, segments
 from systolic.compiler.streams.stage import Stage, TileBuffer
@@ -19,6 +21,7 @@ from systolic.errors import CompileError
 from systolic.hw.datatypes import SIZE_BYTES, data_type
 from systolic.isa import (
     Activate,
+    Buffer,
     Memset,
     Pool,
     Requantise,
@@ -186,7 +189,8 @@ class TileWork:
         lane, taken = _by_lane(lane, taken)
         regions = [each.region for each in taken]
         fields = [lane.first, *lane.others][: len(taken)]
-        if lane.onto:  # it changes some of what its target has
+        masks = lane == select() and not some_engine_does(self.stage.chip, lane, Buffer.STATE)
+        if lane.onto and not masks:  # it changes some of what its target has
             self._elements(layer, COPY, taken[:1], target, order)
             fields, taken, regions = list(lane.others), taken[1:], [*regions[1:], target.region]
         each = [h.lying for f, h in zip(fields, taken, strict=True) if not lane.per_lane(f)]
@@ -196,7 +200,15 @@ class TileWork:
                 name: held.lying.one() if lane.per_lane(name) else next(accesses)
                 for name, held in zip(fields, taken, strict=True)
             }
+            if masks:
+                self._by_masks(layer, (*named.values(), written), [*regions, target.region])
+                continue
             self.stage.on_engine(layer, lane, {**named, "target": written}, regions, target.region)
+
+    def _by_masks(self, layer: str, operands: SelectAccesses, regions: list[Region]) -> None:
+        """Add the instructions of a select by operations on bits."""
+        for step, fields, read in mask_steps(operands):
+            self.stage.on_engine(layer, step, fields, [regions[n] for n in read], regions[-1])
 
     def _reduce(
         self, step: KernelStep, number: int, source: HeldColumns, target: HeldColumns
