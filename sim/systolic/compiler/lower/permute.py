@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from systolic.compiler.cost.dma import bus_cost, load_cost, shared_cycles, tile_latencies
 from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import blocks_cost, turn_cost
 from systolic.compiler.ir.nodes import Axes, Matrix
@@ -23,9 +22,7 @@ from systolic.compiler.lower.blocks import (
     may_be_carried,
 )
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.chip_moves import may_stay_in_lanes, permute_in_lanes
 from systolic.compiler.lower.digit_moves import views_at_home
-from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.recognise import (
     MatrixSet,
     moves_nothing,
@@ -37,7 +34,8 @@ from systolic.compiler.lower.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.workload import Graph, Home, Operation, TransposeAttributes
+from systolic.workload import Graph, Home, Operation, Tensor, TransposeAttributes
+from systolic.workload.options import Options
 
 
 def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
@@ -54,10 +52,6 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     (source,) = op.inputs
     home = _home(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(op.output)
-    if home == "dram" and move_in_dram(
-        builder, source, op.output, permutation, _cycles(builder, op, permutation)
-    ):
-        return
     if home == "state_buffer" and stays_in_place(builder, op, permutation):
         return
     if home is None or moves_nothing(before, after, permutation):
@@ -68,7 +62,7 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
-    elif _moved_in_lanes(builder, op, permutation) or _moved_by_digits(builder, op, permutation):
+    elif _moved_by_digits(builder, op, permutation):
         return
     elif goes_in_blocks(
         builder.graph.tensor(source),
@@ -93,17 +87,14 @@ def _home(builder: LayerBuilder, op: Operation) -> Home | None:
     return None if packed else both_at(builder.graph, op)
 
 
-def _moved_in_lanes(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
-    """Move many small matrices on the chip lane by lane, unless turning blocks is cheaper.
+def _may_choose_places(source: Tensor, result: Tensor, options: Options) -> bool:
+    """Return whether the compiler may choose which dimensions of both lie on the partitions.
 
-    Other operations take views of the result, which it does not have then.
+    A single matrix has no others beside it, and is turned in blocks.
     """
-    graph, options, (name,) = builder.graph, builder.options, op.inputs
-    source, result = graph.tensor(name), graph.tensor(op.output)
-    if builder.uses(op.output) or not may_stay_in_lanes(source, result, options):
-        return False
-    cost = _cycles_in_blocks(builder, op, permutation)
-    return permute_in_lanes(builder, (name, op.output), permutation, cost)
+    asked = options.via or options.block or options.tile_columns
+    given = [each.partition or each.byte is not None for each in (source, result)]
+    return not asked and max(source.shape.rank, result.shape.rank) > 2 and not any(given)
 
 
 def _cycles_in_blocks(
@@ -132,7 +123,7 @@ def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence
     tensors = graph.tensor(source), graph.tensor(output)
     views = _cycles_by_views(builder, op, permutation)
     if not any(tensor.shape.layout.tiles for tensor in tensors):
-        if not may_stay_in_lanes(*tensors, builder.options):
+        if not _may_choose_places(*tensors, builder.options):
             return False
         blocks = _cycles_in_blocks(builder, op, permutation)
         views = views if blocks is None else min(views, blocks)
@@ -172,31 +163,6 @@ def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Seque
     ]
     blocks = turn_cost(chip, matrices.dims, source.shape.element_type)
     return blocks < builder.change_cost(name, physical(source.shape), wanted, blocks + 1)
-
-
-def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> int:
-    """Return about how many of the array's cycles the matrices of a permutation take."""
-    chip = builder.chip
-    before, after = builder.graph.shape(op.inputs[0]), builder.graph.shape(op.output)
-    rows = recognise_rows(before, after, permutation)
-    matrices = rows or recognise_transpose(before, after, permutation)
-    *batch, row, col = matrices.source
-    seen, made, turn = matrices.source, matrices.result, 0
-    if rows is None and matrices.dims[-2] == 1:
-        *others, column, line = matrices.result
-        made = (*others, line, column)
-    elif rows is None:
-        direct = (*batch, col, row)
-        if builder.can_turn(before.element_type):
-            turn = turn_cost(chip, matrices.dims, before.element_type)
-        if not turn or load_cost(chip, before, direct) <= load_cost(chip, before, seen) + turn:
-            seen, turn = direct, 0
-    ends = (before, seen), (after, made)
-    queues = sum(load_cost(chip, *end) + tile_latencies(chip, *end) for end in ends)
-    bursts = sum(bus_cost(chip, *end) for end in ends)
-    size = 2 * before.num_elements() * before.dtype.itemsize
-    dma = max(queues // chip.dma.useful_queues + shared_cycles(chip, size), bursts)
-    return dma * chip.period("dma") // chip.period("pe_array") + turn
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:

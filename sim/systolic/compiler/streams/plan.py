@@ -379,10 +379,14 @@ class _Moving:
         together = self.copies * ways
         rounds = 1 if chip.dma.outstanding > 1 else -(-together // queues)
         shared = ways if chip.state_buffer.is_split else min(ways, apart)  # they wait at a port
+        alone, longest = self.alone, self.longest
+        parts = chip.dram.organisation
+        if parts is not None and parts.outstanding > 1:  # a lone queue has all channels
+            alone, longest = alone / chip.dma.queues, longest / chip.dma.queues
         moving = max(
             self.bytes / dram_rate(chip, queues),
-            self.alone / min(queues, self.copies * shared),
-            self.longest / shared,
+            alone / min(queues, self.copies * shared),
+            longest / shared,
         )
         return rounds * latency_cycles(chip) + moving
 

@@ -44,8 +44,9 @@ class Stage:
     """The drafts so far, where tensors lie in DRAM, and who uses which bytes.
 
     bases: the first byte of each tensor in DRAM. turned: the types that the array turns, of each of
-    which there is an identity; stored: those that are there at cycle 0. busy: the ticks that each engine has been given;
-    queued: the cycles of each DMA queue. tables: functions whose tables engines have been told of.
+    which there is an identity; stored: those that are there at cycle 0. busy: the ticks that each
+    engine has been given; queued: the cycles of each DMA queue. tables: functions whose tables
+    engines have been told of.
     """
 
     chip: Chip

@@ -28,8 +28,8 @@ REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] 
 def streams(graph: Graph, chip: Chip, options: Options) -> list[StreamWork] | None:
     """Return the streams that do a graph, in order; None if it has work of other kinds.
 
-    Of other kinds is also a move of which the run file says how it is done, a tensor whose home is not DRAM, whose elements share bytes, or whose
-    tiles mix dimensions.
+    Of other kinds is also a move of which the run file says how it is done, a tensor whose home is
+    not DRAM, whose elements share bytes, or whose tiles mix dimensions.
     """
     kinds = {op.kind for op in graph.operations}
     lone = len(graph.operations) == 1 and kinds <= REDUCED.keys()

@@ -48,11 +48,11 @@ class Cut(NamedTuple):
 class TurnCut(NamedTuple):
     """How a frame is cut whose tiles change partitions and columns on the way.
 
-    block: the indices of each mode that a tile has. inside: on how many partitions they lie when the
-    tile is loaded; outside: when it is stored. No mode has both. Of a mode with more indices than
-    partitions, neighbours lie in a row of partitions, and further ones in further columns; or, if
-    `in_runs`, neighbours lie in a row of columns, so that runs are long in memory. in_banks: each
-    such further column, with what lies inside it, lies in a bank of its own.
+    block: the indices of each mode that a tile has. inside: on how many partitions they lie when
+    the tile is loaded; outside: when it is stored. No mode has both. Of a mode with more indices
+    than partitions, neighbours lie in a row of partitions, and further ones in further columns; or,
+    if `in_runs`, neighbours lie in a row of columns, so that runs are long in memory. in_banks:
+    each such further column, with what lies inside it, lies in a bank of its own.
     """
 
     block: tuple[int, ...]

@@ -180,8 +180,6 @@ def turn_ticks(
 
 def _drain(types: TurnTypes, lanes: int, words: int) -> Copy:
     """Return a copy of results to a tile, on no engine yet."""
-    pattern = ((1, words),)
-    source = Access(Buffer.RESULT, "f32", 0, lanes, 0, pattern)
-    return Copy(
-        engine="", source=source, target=Access(Buffer.STATE, types.given, 0, lanes, 0, pattern)
-    )
+    source = Access(Buffer.RESULT, "f32", 0, lanes, 0, ((1, words),))
+    target = Access(Buffer.STATE, types.given, 0, lanes, 0, ((1, words),))
+    return Copy(engine="", source=source, target=target)

@@ -136,9 +136,7 @@ class TurnShape:
         them: a turn reads, or makes, a block of columns that is loaded or stored by itself.
         """
         steps, size, spread = [0] * len(self.modes), 1, self.spread[side]
-        order = sorted(
-            self._order(side), key=lambda n: spread[n].lanes == 1 or self.cut.in_runs
-        )
+        order = sorted(self._order(side), key=lambda n: spread[n].lanes == 1 or self.cut.in_runs)
         inside = [n for n in order if spread[n].lanes == 1 or not self.cut.in_banks]
         for n in reversed(inside):
             steps[n] = size
