@@ -1,4 +1,4 @@
-"""Permutations of small matrices on the chip, in any order before and after.
+"""Permutations of small matrices on the chip: all of them together, in few instructions.
 
 numpy is the oracle of values, the register engine that of cycles, the program checker of the order.
 """
@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
+import systolic
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.compiler.lower.relays import RelayPlanner
-from systolic.workload import Graph, GraphBuilder
+from systolic.config import load_chip
+from systolic.layout import Shape
+from systolic.shipped import CHIPS
+from systolic.workload import Graph, GraphBuilder, Tensor
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +57,11 @@ def chip(rng: Random):
     )  # fmt: skip
 
 
+def choices(seed: int) -> str:
+    rng = Random(9000 + seed)
+    return " ".join(compile_graph("permuted", drawn(rng), chip(rng)).layers.choices)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_small_matrices_change_places_right_on_both_engines(seed: int) -> None:
     rng = Random(9000 + seed)
@@ -59,3 +69,104 @@ def test_small_matrices_change_places_right_on_both_engines(seed: int) -> None:
     inputs = {"x": random_values(rng, graph.shape("x"))}
     compile_graph("permuted", graph, hardware, verify=True)
     run_on_both_engines(graph, hardware, inputs)
+
+
+def test_many_of_the_random_permutations_stay_in_their_lanes() -> None:
+    assert sum("lane by lane" in choices(seed) for seed in range(60)) > 15
+
+
+def test_the_printed_places_give_the_same_run() -> None:
+    graph, hardware = permuted("bf16[6,5,7]", (2, 1, 0), "bf16[7,5,6]"), chip(Random(1))
+    inputs = {"x": random_values(Random(2), graph.shape("x"))}
+    before = systolic.run(graph, hardware, inputs)
+    builder = GraphBuilder(home="state_buffer")
+    x, y = (before.summary["on_chip"][name] for name in ("x", "y"))
+    # Five rows on partitions, and of each 6 matrices of 7 columns, 84 bytes, side by side.
+    assert (x["layout"], y["layout"]) == ("bf16[6,5,7]{2,1,0:T(5,7)}", "bf16[7,5,6]{2,1,0:T(5,6)}")
+    assert (x["byte"], y["byte"]) == (0, 84)
+    there, made = (
+        Tensor(Shape.parse(home["layout"]), "state_buffer", home["partition"], home["byte"])
+        for home in (x, y)
+    )
+    builder.tensor("x", there)
+    builder.transpose("x", made, (2, 1, 0), name="y")
+    after = systolic.run(builder.graph(), hardware, inputs)
+    assert np.array_equal(before.outputs["y"], after.outputs["y"])
+
+
+def test_lanes_that_keep_their_elements_need_an_instruction_for_each_quarter() -> None:
+    # Reversed, element (i, j, k) stays in lane j: 32 * 96 of them in each, one in a cycle of each
+    # of two engines, and the copy's latency of 1 behind the last.
+    graph = permuted("s8[32,64,96]", (2, 1, 0), "s8[96,64,32]")
+    hardware = load_chip(CHIPS / "ideal_128x128.toml")
+    assert len(compile_graph("reversed", graph, hardware).program.instructions) == 4
+    assert systolic.run(graph, hardware, values=False).cycles == 32 * 96 // 2 + 1
+
+
+def reshaped(rng: Random) -> Graph:
+    """Return a reshape that joins or cuts neighbours, with any order before and after."""
+    dims = [rng.randint(2, 6) for _ in range(rng.randint(3, 4))]
+    at = rng.randrange(len(dims) - 1)
+    after = [*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]]
+    ends = [dims, after] if rng.random() < 0.5 else [after, dims]
+    dtype = rng.choice(["f32", "bf16", "s8", "u8", "s32"])
+    texts = []
+    for sizes in ends:
+        order = ",".join(map(str, rng.sample(range(len(sizes)), len(sizes))))
+        texts.append(f"{dtype}[{','.join(map(str, sizes))}]{{{order}}}")
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", texts[0])
+    builder.add("reshape", ("x",), texts[1], name="y")
+    return builder.graph()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_reshapes_put_elements_right_on_both_engines(seed: int) -> None:
+    rng = Random(9500 + seed)
+    graph, hardware = reshaped(rng), chip(rng)
+    inputs = {"x": random_values(rng, graph.shape("x"))}
+    compile_graph("reshaped", graph, hardware, verify=True)
+    run_on_both_engines(graph, hardware, inputs)
+
+
+def test_some_of_the_random_reshapes_stay_in_their_lanes() -> None:
+    found = []
+    for seed in range(60):
+        rng = Random(9500 + seed)
+        found.append(" ".join(compile_graph("r", reshaped(rng), chip(rng)).layers.choices))
+    assert sum("lane by lane" in each for each in found) > 5
+
+
+def test_a_reshape_that_keeps_lanes_needs_one_instruction() -> None:
+    # Of s32[4,12,7,9] lane (i, j) has 63 elements, which [48,7,9] wants column by column.
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", "s32[4,12,7,9]")
+    builder.add("reshape", ("x",), "s32[48,7,9]{1,2,0}", name="y")
+    hardware = load_chip(CHIPS / "ideal_128x128.toml")
+    assert len(compile_graph("reshaped", builder.graph(), hardware).program.instructions) == 1
+    assert systolic.run(builder.graph(), hardware, values=False).cycles == 7 * 9 + 1
+
+
+@pytest.mark.parametrize("rows", [200, 256, 384])
+def test_more_rows_than_partitions_keep_their_lanes(rows: int) -> None:
+    # Row r is in partition r mod 128 before and after: a copy for each matrix and tile of rows.
+    hardware = load_chip(CHIPS / "ideal_128x128.toml")
+    graph = permuted(f"f32[3,{rows},5]", (0, 1, 2), f"f32[3,{rows},5]{{0,2,1}}")
+    compiled = compile_graph("tall", graph, hardware, verify=True)
+    assert "lane by lane" in " ".join(compiled.layers.choices)
+    assert len(compiled.program.instructions) == 3 * -(-rows // 128)
+    inputs = {"x": random_values(Random(rows), graph.shape("x"))}
+    assert systolic.run(graph, hardware, inputs).summary["values"]["equal"]
+
+
+@pytest.mark.parametrize("matrices", [1, 4])
+def test_the_estimate_knows_how_far_apart_columns_lie_between_those_of_other_matrices(
+    matrices: int,
+) -> None:
+    """Of 8 matrices before, a row of the result has the columns side by side: bytes, no words."""
+    graph = permuted(f"s8[{matrices},8,256,64]", (0, 2, 3, 1), f"s8[{matrices},256,64,8]")
+    result = systolic.run(graph, "ideal_128x128", values=False)
+    (choice,) = (text for text in result.compiled.layers.choices if "lane by lane" in text)
+    estimate = int(choice.split("(about ")[1].split()[0])
+    assert "in words" not in choice
+    assert 0.9 * estimate < result.cycles < 1.1 * estimate

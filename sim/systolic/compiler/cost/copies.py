@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from systolic.compiler.cost.dma import bundle_cycles, run_bytes
+from systolic.compiler.cost.dma import as_transpose, bundle_cycles, run_bytes, transpose_time
 from systolic.compiler.cost.dram import scattered_cycles
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.formulas.dram import run_cycles
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.access import Pattern
 
 
@@ -82,3 +82,21 @@ def move_cycles(chip: Chip, source: Access, target: Access) -> int:
     lanes = math.prod(a.partitions for a in (source, target))
     cycles = runs_cycles(chip, runs, run, lanes, within=ends == (Buffer.DRAM, Buffer.DRAM))
     return cycles + (latency_cycles(chip) if chip.dma.outstanding == 1 else 0)
+
+
+def transposed_cycles(chip: Chip, source: Access, target: Access) -> float:
+    """Return the DMA cycles of a queue for a copy as a transpose by DMA; infinite if it is none."""
+    if chip.dma.transposes is None or target.buffer is not Buffer.STATE:
+        return math.inf
+    turned = as_transpose(chip, source, target)
+    return math.inf if turned is None else transpose_time(chip, turned, target).moving
+
+
+def copied_or_transposed(chip: Chip, queue: int, source: Access, target: Access) -> DmaCopy:
+    """Return the copy, or the transpose by DMA that does the same if that takes less."""
+    turned = as_transpose(chip, source, target) if chip.dma.transposes is not None else None
+    latency = latency_cycles(chip) if chip.dma.outstanding == 1 else 0
+    transposing = transposed_cycles(chip, source, target) + latency
+    if turned is None or transposing >= move_cycles(chip, source, target):
+        return DmaCopy(dma_queue=queue, source=source, target=target)
+    return DmaTranspose(dma_queue=queue, source=turned, target=target)

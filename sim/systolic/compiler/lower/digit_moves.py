@@ -4,7 +4,7 @@ Tiles say where every element lies, in which partition and which column. So do u
 which the compiler lets a tensor without tiles lie as suits the move best. If all elements go from
 place to place in few copies and turns (`ir.digit_moves`), the tensor is moved so, unless views and
 changes of view are cheaper. So does a reshape without tiles. Not here: tensors that other
-operations take, and permutations without tiles on both sides (`relays`).
+operations take, and permutations without tiles on both sides (`chip_moves`).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def cheapest_digit_move(
         return None
     tiled = source.shape.layout.tiles or result.shape.layout.tiles
     if permutation is not None and not tiled:
-        return None  # a relay, or a turn in blocks
+        return None  # `chip_moves` has it, or a turn in blocks
     planner = DigitPlanner(chip, options)
     starts, stops = places_of_both(chip, (source, result), permutation)
     direct = planner.cheapest(starts, stops, permutation)

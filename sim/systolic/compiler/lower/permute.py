@@ -22,6 +22,7 @@ from systolic.compiler.lower.blocks import (
     may_be_carried,
 )
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.chip_moves import may_stay_in_lanes, permute_in_lanes
 from systolic.compiler.lower.digit_moves import views_at_home
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -34,8 +35,7 @@ from systolic.compiler.lower.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.workload import Graph, Home, Operation, Tensor, TransposeAttributes
-from systolic.workload.options import Options
+from systolic.workload import Graph, Home, Operation, TransposeAttributes
 
 
 def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
@@ -62,7 +62,7 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
-    elif _moved_by_digits(builder, op, permutation):
+    elif _moved_in_lanes(builder, op, permutation) or _moved_by_digits(builder, op, permutation):
         return
     elif goes_in_blocks(
         builder.graph.tensor(source),
@@ -87,14 +87,17 @@ def _home(builder: LayerBuilder, op: Operation) -> Home | None:
     return None if packed else both_at(builder.graph, op)
 
 
-def _may_choose_places(source: Tensor, result: Tensor, options: Options) -> bool:
-    """Return whether the compiler may choose which dimensions of both lie on the partitions.
+def _moved_in_lanes(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
+    """Move many small matrices on the chip lane by lane, unless turning blocks is cheaper.
 
-    A single matrix has no others beside it, and is turned in blocks.
+    Other operations take views of the result, which it does not have then.
     """
-    asked = options.via or options.block or options.tile_columns
-    given = [each.partition or each.byte is not None for each in (source, result)]
-    return not asked and max(source.shape.rank, result.shape.rank) > 2 and not any(given)
+    graph, options, (name,) = builder.graph, builder.options, op.inputs
+    source, result = graph.tensor(name), graph.tensor(op.output)
+    if builder.uses(op.output) or not may_stay_in_lanes(source, result, options):
+        return False
+    cost = _cycles_in_blocks(builder, op, permutation)
+    return permute_in_lanes(builder, (name, op.output), permutation, cost)
 
 
 def _cycles_in_blocks(
@@ -123,7 +126,7 @@ def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence
     tensors = graph.tensor(source), graph.tensor(output)
     views = _cycles_by_views(builder, op, permutation)
     if not any(tensor.shape.layout.tiles for tensor in tensors):
-        if not _may_choose_places(*tensors, builder.options):
+        if not may_stay_in_lanes(*tensors, builder.options):
             return False
         blocks = _cycles_in_blocks(builder, op, permutation)
         views = views if blocks is None else min(views, blocks)

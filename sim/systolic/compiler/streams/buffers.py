@@ -18,12 +18,14 @@ ALIGNED_BYTES = 4
 class BufferSize(NamedTuple):
     """The bytes of a buffer in each of some banks that follow one another, at the same place there.
 
-    middle: the byte that begins the second of two banks (0: any).
+    middle: the byte that begins the second of two banks (0: any). piece_bytes: what uses other
+    pieces of so many bytes need not be waited for (0: all of it is one piece).
     """
 
     size_bytes: int
     middle: int = 0
     banks: int = 1
+    piece_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class Buffers:
     def place_all(self, wanted: Sequence[BufferSize]) -> tuple[Buffers, list[int]] | None:
         """Return the banks with some buffers, and their first bytes; None if there is no room."""
         after = Buffers(self.bank_bytes, list(self.taken), self.room)
-        found = [after._place(*each) for each in wanted]
+        found = [after._place(each.size_bytes, each.middle, each.banks) for each in wanted]
         firsts = [first for first in found if first is not None]
         return (after, firsts) if len(firsts) == len(wanted) else None
 

@@ -32,7 +32,7 @@ from systolic.compiler.streams.tiling import (
 from systolic.compiler.streams.within_dram import emit_within
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
-from systolic.isa import Access, Buffer
+from systolic.isa import Access
 
 WORD_BYTES = 4
 
@@ -163,13 +163,9 @@ class _Emitter:
         self, side: int, tile: TileRange, buffer: TileBuffer, move: TileCopy
     ) -> tuple[Access, Access]:
         """Return the accesses of a copy: in DRAM and on the chip."""
-        dtype = self._frame.sides[side].dtype
-        outside = self._first_byte(side, tile, move)
-        inside = buffer.first + move.chip_at * SIZE_BYTES[dtype]
-        return (
-            Access(Buffer.DRAM, dtype, 0, 1, outside, move.dram_pattern),
-            Access(Buffer.STATE, dtype, move.first, move.partitions, inside, move.chip_pattern),
-        )
+        size = SIZE_BYTES[self._frame.sides[side].dtype]
+        outside = self._first_byte(side, tile, move) - move.dram_at * size
+        return move.ends(self._frame.sides[side].dtype, outside, buffer.first)
 
     def _load(self, number: int) -> None:
         tile, slot = self._tiles[number], self._slots[number % len(self._slots)]

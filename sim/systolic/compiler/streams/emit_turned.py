@@ -20,7 +20,6 @@ from systolic.isa.access import MAX_PAIRS
 
 WHOLE = ("s8", "u8", "u16", "s32")
 """Types of numbers that products with an identity leave as they are."""
-Counts = tuple[int, ...]
 CASTS = 4
 """In how many instructions a tile is cast, so that several engines share it."""
 
@@ -46,7 +45,9 @@ class TurnTypes:
         """Return whether every element arrives as it is, a NaN, an infinity and -0.0 too."""
         return self.given in WHOLE or chip.pe_array.turns_by_passing(self.taken)
 
-    def shape(self, chip: Chip, frame: StreamFrame, cut: TurnCut, counts: Counts) -> TurnShape:
+    def shape(
+        self, chip: Chip, frame: StreamFrame, cut: TurnCut, counts: tuple[int, ...]
+    ) -> TurnShape:
         """Return the tiles of a frame that have so many indices of each mode."""
         bank = chip.state_buffer.bank_bytes // SIZE_BYTES[self.given]
         return TurnShape(frame, cut, counts, self.parts, bank)
@@ -56,8 +57,8 @@ class TurnTypes:
         source, result = shape.held[SOURCE].elements, shape.held[RESULT].elements
         size = SIZE_BYTES[self.given]
         found = [
-            BufferSize(source * size, banks=shape.banks(SOURCE)),
-            BufferSize(result * size, banks=shape.banks(RESULT)),
+            BufferSize(count * size, 0, shape.banks(side), shape.block(side) * size)
+            for side, count in ((SOURCE, source), (RESULT, result))
         ]
         if self.taken != self.given:
             found.append(BufferSize(source * SIZE_BYTES[self.taken]))
@@ -104,7 +105,9 @@ class TurnEmitter:
         """Give every buffer of every slot its bytes; a buffer is as large as its largest tile."""
         shapes = {tile.counts: self._shape(tile) for tile in every}.values()
         sizes = [
-            BufferSize(max(b.size_bytes for b in each), banks=max(b.banks for b in each))
+            each[0]._replace(
+                size_bytes=max(b.size_bytes for b in each), banks=max(b.banks for b in each)
+            )
             for each in zip(*map(self.types.buffers, shapes), strict=True)
         ]
         # The buffers of all slots of one use come after one another, so that banks alternate.
@@ -114,10 +117,6 @@ class TurnEmitter:
         if found is None:
             return False
         self._slots = [found[slot::slots] for slot in range(slots)]
-        whole = self._shape(every[0])
-        for buffers in self._slots:
-            for side, buffer in ((SOURCE, buffers[0]), (RESULT, buffers[1])):
-                buffer.region.piece_bytes = whole.block(side) * SIZE_BYTES[self.types.given]
         return True
 
     def _ends(
@@ -127,14 +126,8 @@ class TurnEmitter:
         at, size = self.frame.at[side], SIZE_BYTES[self.types.given]
         for mode, start in zip(self.frame.modes, tile.starts, strict=True):
             at += mode.steps[side] * start
-        outside = self.stage.bases[self.frame.sides[side].tensor]
-        outside += (at * self.types.parts + move.dram_at) * size
-        inside = buffer.first + move.chip_at * size
-        dtype = self.types.given
-        return (
-            Access(Buffer.DRAM, dtype, 0, 1, outside, move.dram_pattern),
-            Access(Buffer.STATE, dtype, move.first, move.partitions, inside, move.chip_pattern),
-        )
+        outside = self.stage.bases[self.frame.sides[side].tensor] + at * self.types.parts * size
+        return move.ends(self.types.given, outside, buffer.first)
 
     def _load(self, tile: TileRange, buffers: list[TileBuffer]) -> None:
         queues, tensor = range(self.plan.load_queues), self.frame.sides[SOURCE].tensor

@@ -12,8 +12,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
-from systolic.compiler.cost.copies import latency_cycles, pattern_cycles, runs_cycles
+from systolic.compiler.cost.copies import (
+    latency_cycles,
+    pattern_cycles,
+    runs_cycles,
+    transposed_cycles,
+)
 from systolic.compiler.places.modes import stretch
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.stage import StreamPlan
@@ -22,7 +28,7 @@ from systolic.compiler.streams.turn_plans import MOST_TURNS, turn_cuts, turn_tic
 from systolic.compiler.streams.turned import RESULT, SOURCE
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
-from systolic.hw.formulas.dram import dram_rate
+from systolic.hw.formulas.dram import dram_rate, run_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.workload.options import Options
@@ -99,7 +105,9 @@ def _straight(chip: Chip, frame: StreamFrame) -> Iterator[Rated]:
             runs, length = min(queues, run), -(-run // min(queues, run))
         copies = max(queues, outer // largest if pairs > 4 else 1)
         total = runs_cycles(chip, runs, length * size, 1, within=True)
-        rate = total / (1 if chip.dma.is_spread else min(queues, runs))
+        rate = total / min(queues, runs)
+        if chip.dma.is_spread:  # queues wait for their own descriptors, but share the engines
+            rate = max(rate, run_cycles(chip, runs * length * size, within=True))
         shared = max(
             runs * length * size / dram_rate(chip, queues),
             2 * runs * length * size / chip.dram.bytes_per_cycle,
@@ -286,7 +294,8 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
     if found is None:
         return
     engine, engines = found
-    for rated in _rated(chip, cut, number, (loads, stores), engine, chip.state_buffer.banks):
+    work = TileTime(number, loads, stores, engine, chip.state_buffer.banks)
+    for rated in _rated(chip, cut, work):
         yield rated
         slots = rated.plan.slots
         if engines > 1 and len(frame.sides) * slots * 2 <= chip.state_buffer.banks:
@@ -318,31 +327,35 @@ def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]
             banks = sum(each.banks for each in types.buffers(shape))
             most = (chip.state_buffer.banks - 1) // banks
             apart = shape.banks(SOURCE), shape.banks(RESULT)
-            yield from _rated(chip, cut, number, (loads, stores), found[0], most, apart)
+            work = TileTime(number, loads, stores, found[0], most, apart)
+            yield from _rated(chip, cut, work)
 
 
-def _rated(
-    chip: Chip,
-    cut: Cut | TurnCut,
-    number: int,
-    moves: tuple[list[tuple[str, TileCopy]], list[tuple[str, TileCopy]]],
-    engine_ticks: float,
-    most_slots: int,
-    apart: tuple[int, int] = (1, 1),
-) -> Iterator[Rated]:
-    """Yield the plans of a cut, with slots and queues, by what a tile takes.
+class TileTime(NamedTuple):
+    """What the time of a plan follows from: its tiles, with their loads and stores by type.
 
-    moves: the loads of a tile, and its stores. most_slots: more share banks, and units that meet
-    in a bank wait for one another where it has one port for all partitions. apart: in how many
-    banks a tile lies when it is loaded, and when it is stored.
+    engine_ticks: for which a tile keeps engines, or the array, busy. most_slots: more share banks,
+    and units that meet in a bank wait for one another where it has one port for all partitions.
+    apart: in how many banks a tile lies when it is loaded, and when it is stored.
     """
-    loads, stores = moves
+
+    number: int
+    loads: list[tuple[str, TileCopy]]
+    stores: list[tuple[str, TileCopy]]
+    engine_ticks: float
+    most_slots: int
+    apart: tuple[int, int] = (1, 1)
+
+
+def _rated(chip: Chip, cut: Cut | TurnCut, work: TileTime) -> Iterator[Rated]:
+    """Yield the plans of a cut, with slots and queues, by what a tile takes."""
+    number, apart = work.number, work.apart
     latency, period = latency_cycles(chip), chip.period("dma")
-    load, store = _moving(chip, loads), _moving(chip, stores)
+    load, store = _moving(chip, work.loads), _moving(chip, work.stores)
     all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
-    engine_cycles = engine_ticks / period
+    engine_cycles = work.engine_ticks / period
     for plan in _queue_plans(chip, cut, number):
-        if plan.slots > max(2, most_slots) and not chip.state_buffer.is_split:
+        if plan.slots > max(2, work.most_slots) and not chip.state_buffer.is_split:
             continue
         loading, storing = plan.load_queues, plan.store_queues
         tile_in = load.cycles(chip, loading, plan.load_ways, apart[0])
@@ -417,6 +430,7 @@ def _moving(chip: Chip, moves: list[tuple[str, TileCopy]]) -> _Moving:
     for dtype, move in moves:
         size = SIZE_BYTES[dtype]
         run = move.run * size
-        alone.append(pattern_cycles(chip, move.dram_pattern, size, run, move.partitions))
+        cycles = pattern_cycles(chip, move.dram_pattern, size, run, move.partitions)
+        alone.append(min(cycles, transposed_cycles(chip, *move.ends(dtype))))
         bytes_ += move.elements * size
     return _Moving(len(moves), bytes_, sum(alone), max(alone))

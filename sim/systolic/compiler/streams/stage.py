@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from systolic.compiler.cost.copies import move_cycles
+from systolic.compiler.cost.copies import copied_or_transposed, move_cycles, transposed_cycles
 from systolic.compiler.cost.engines import on_cheapest
 from systolic.compiler.ir.dependencies import Ref, Region
 from systolic.compiler.ir.drafts import Drafts
@@ -15,7 +15,7 @@ from systolic.compiler.streams.buffers import Buffers, BufferSize
 from systolic.compiler.streams.tiling import Cut, TurnCut
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer, DmaCopy, Select
+from systolic.isa import Access, Buffer, DmaTranspose, Select
 from systolic.spans import Interval
 from systolic.workload.options import Options
 
@@ -123,13 +123,15 @@ class Stage:
                 bank = self.chip.state_buffer.bank_bytes
                 sizes = [each.size_bytes + (each.banks - 1) * bank for each in wanted]
                 spans = [Interval(a, a + n) for a, n in zip(firsts, sizes, strict=True)]
-                return self._regions(names, spans)
+                return self._regions(names, spans, [each.piece_bytes for each in wanted])
         return None
 
-    def _regions(self, names: Sequence[str], spans: Sequence[Interval]) -> list[TileBuffer]:
+    def _regions(
+        self, names: Sequence[str], spans: Sequence[Interval], pieces: Sequence[int]
+    ) -> list[TileBuffer]:
         made = [
-            (span, Region(name, list(dict.fromkeys(self._users(span))), place=span))
-            for name, span in zip(names, spans, strict=True)
+            (span, Region(name, list(dict.fromkeys(self._users(span))), place=span, piece_bytes=n))
+            for name, span, n in zip(names, spans, pieces, strict=True)
         ]
         kept = [each for each in self._used if not any(each[0].meets(span) for span in spans)]
         self._used = [*kept, *made]
@@ -150,11 +152,13 @@ class Stage:
         """Add a copy from a source to a target, through the queue that has least to do."""
         source, target = ends
         queue = min(queues, key=lambda q: self._queued.get(q, 0.0))
+        copy = copied_or_transposed(self.chip, queue, source, target)
         cycles = move_cycles(self.chip, source, target)
+        if isinstance(copy, DmaTranspose):
+            cycles = round(transposed_cycles(self.chip, source, target))
         self._queued[queue] = self._queued.get(queue, 0.0) + cycles
         self.drafts.begin(layer)
         read, written = regions
-        copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self.drafts.add(copy, [read], [written])
 
     def on_engine(

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from systolic.compiler.places.modes import Mode, Modes, coalesce, stretch
 from systolic.compiler.streams.work import FramePart, StreamFrame
-from systolic.isa.access import MAX_PAIRS, Pattern
+from systolic.hw.datatypes import SIZE_BYTES
+from systolic.isa.access import MAX_PAIRS, Access, Buffer, Pattern
 
 StrideCounts = tuple[tuple[int, int], ...]
 
@@ -94,6 +95,15 @@ class TileCopy(NamedTuple):
         step, count = self.chip_pattern[-1]
         dram_step, dram_count = self.dram_pattern[-1]
         return min(count, dram_count) if step == dram_step == 1 else 1
+
+    def ends(self, dtype: str, outside: int = 0, inside: int = 0) -> tuple[Access, Access]:
+        """Return the accesses in DRAM and on the chip, from these bytes on."""
+        size = SIZE_BYTES[dtype]
+        there, here = outside + self.dram_at * size, inside + self.chip_at * size
+        return (
+            Access(Buffer.DRAM, dtype, 0, 1, there, self.dram_pattern),
+            Access(Buffer.STATE, dtype, self.first, self.partitions, here, self.chip_pattern),
+        )
 
     @property
     def elements(self) -> int:
