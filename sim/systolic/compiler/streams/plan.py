@@ -73,7 +73,7 @@ def rated_plans(
     """Return the plans of a frame, the best by estimate first."""
     found = [*_straight(chip, frame), *_turned(chip, options, frame)]
     cuts: dict[Cut, None] = {}
-    for cut in _cuts(chip, frame):
+    for cut in (*_transposing(chip, frame), *_cuts(chip, frame)):
         cuts.setdefault(cut)
     for cut in cuts:
         found += _tiled(chip, frame, cut, engine_ticks)
@@ -143,9 +143,8 @@ def _cuts(chip: Chip, frame: StreamFrame) -> Iterator[Cut]:
             seen.add(key)
             for lanes in _lane_counts(chip):
                 cut = _with_partitions(frame, key, lanes, gaps)
-                if cut is not None:
-                    yield cut
-                    yield from _balanced(frame, cut)
+                yield cut
+                yield from _balanced(frame, cut)
             grown = _grown(frame, columns, room, sides)
             if grown is None:
                 break
@@ -255,9 +254,30 @@ def _runs_per_element(frame: StreamFrame, columns: list[int], side: int) -> floa
     return moved / run / total
 
 
+def _transposing(chip: Chip, frame: StreamFrame) -> Iterator[Cut]:
+    """Yield cuts in which neighbours of the source go to partitions of their own.
+
+    So DMA may transpose them. The other modes lie in columns, the innermost of the result first.
+    """
+    if chip.dma.transposes is None or not frame.is_straight:
+        return
+    inner = [n for n, mode in enumerate(frame.modes) if mode.steps[SOURCE] == 1]
+    room = chip.state_buffer.bytes_per_partition // (4 * SIZE_BYTES[frame.sides[0].dtype])
+    for lanes in (n for n in inner if frame.modes[n].steps[RESULT] != 1):
+        columns = [1] * len(frame.modes)
+        for n in reversed(range(len(columns))):
+            if n == lanes:
+                continue
+            columns[n] = min(frame.modes[n].extent, max(1, room // math.prod(columns)))
+            for many in _lane_counts(chip):
+                partitions = [1] * len(columns)
+                partitions[lanes] = min(many, frame.modes[lanes].extent)
+                yield Cut(tuple(columns), tuple(partitions), (0,) * len(frame.sides))
+
+
 def _with_partitions(
     frame: StreamFrame, columns: tuple[int, ...], lanes: int, gaps: tuple[int, ...]
-) -> Cut | None:
+) -> Cut:
     """Return the cut with as many partitions as can be: the innermost modes first."""
     partitions = [1] * len(columns)
     left = lanes

@@ -45,7 +45,7 @@ class LanePart(NamedTuple):
     lanes: int
 
 
-class Spreading(NamedTuple):
+class LaneSpread(NamedTuple):
     """How indices of a mode lie on partitions and in columns, and the distances of either."""
 
     lanes: int
@@ -54,7 +54,7 @@ class Spreading(NamedTuple):
     column_step: int
 
     @classmethod
-    def of(cls, count: int, lanes: int, *, in_runs: bool) -> Spreading:
+    def of(cls, count: int, lanes: int, *, in_runs: bool) -> LaneSpread:
         """Spread so many indices over about so many partitions."""
         lanes = min(lanes, count)
         columns = -(-count // lanes)
@@ -106,7 +106,7 @@ class TurnShape:
     parts: int = 1
     bank: int = 0
     modes: Modes = field(init=False)
-    spread: tuple[list[Spreading], list[Spreading]] = field(init=False)
+    spread: tuple[list[LaneSpread], list[LaneSpread]] = field(init=False)
     held: tuple[ColumnPlaces, ColumnPlaces] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class TurnShape:
         self.modes = tuple(own)
         result, source = (
             [
-                Spreading.of(mode.extent, most, in_runs=self.cut.in_runs)
+                LaneSpread.of(mode.extent, most, in_runs=self.cut.in_runs)
                 for mode, most in zip(own, lanes, strict=True)
             ]
             for lanes in (outside, inside)
