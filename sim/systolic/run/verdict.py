@@ -42,6 +42,7 @@ from systolic.workload import (
     reference_transpose,
     reference_values,
 )
+from systolic.workload.expand import expanded
 
 
 def graph_verdict(
@@ -58,10 +59,12 @@ def graph_verdict(
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
         return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
+    compiled = replace(compiled, graph=expanded(graph))  # what parts of composites read is turned
     own = rules_of_products(compiled, chip)
     spread = _spread_by_turns(compiled, chip)
     held = partial(_held, spread)
-    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
+    parts = compiled.graph
+    values = reference_values(parts, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
     values |= {name: _held(spread, "", name, values[name]) for name in outputs}
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
@@ -315,7 +318,8 @@ def _as_turned(
         if not _multiplies_to_turn(compiled, chip, number):
             continue
         matrix = compiled.layers.matrix(node.inputs[0])
-        op = next(op for op in compiled.graph.operations if op.name == node.layer)
+        of_layer = [op for op in compiled.graph.operations if op.layer == node.layer]
+        op = next((op for op in of_layer if op.output == matrix.tensor), of_layer[0])
         name = op.inputs[0] if _is_of_factors(compiled, matrix, op) else matrix.tensor
         if name not in inputs or _turns_whole(inputs[name]):
             continue
@@ -377,8 +381,9 @@ def _reader(graph: Graph, layer: str, tensor: str) -> str:
     """Return the operation that takes a tensor and of whose result a layer reads the elements."""
     if tensor in graph.outputs and not layer:
         return ""
-    takers = [op.name for op in graph.operations if tensor in op.inputs]
-    return layer if layer in takers or not takers else takers[0]
+    takers = [op for op in graph.operations if tensor in op.inputs]
+    own = [op.name for op in takers if op.layer == layer]
+    return next(iter([*own, *(op.name for op in takers)]), layer)
 
 
 def _turned_values(compiled: CompiledGraph, chip: Chip, matrix: Matrix, values: Array) -> Array:

@@ -10,7 +10,8 @@ from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.errors import WorkloadError
 from systolic.isa import DmaCopy
-from systolic.workload import GraphBuilder
+from systolic.layout import Shape
+from systolic.workload import GraphBuilder, Tensor
 
 CHIP = ideal_chip(4, 4, dma={"queues": 3})
 ENGINES = ("event", "register")
@@ -68,6 +69,18 @@ def test_numbers_in_memory_change_no_cycle():
         for rows in (20, 9000)
     ]  # fmt: skip
     assert runs[0].cycles == runs[1].cycles
+
+
+def test_rows_by_number_that_a_reshape_takes():
+    """Of rows in DRAM the picked ones are brought, and not the first ones."""
+    builder = GraphBuilder("dram")
+    builder.tensor("table", "s32[8,9]{1,0:T(4,8)}")
+    rows = Tensor(Shape.parse("s32[3,9]"), "state_buffer")
+    builder.add("embedding", ("table",), rows, name="rows", indices=(0, 1, 6))
+    builder.add("reshape", ("rows",), Tensor(Shape.parse("s32[27]"), "state_buffer"), name="y")
+    table = np.arange(72, dtype=np.int32).reshape(8, 9)
+    found = systolic.run(builder.graph(), "neuroncore_v2", {"table": table})
+    assert np.array_equal(found.outputs["y"], table[[0, 1, 6]].reshape(-1))
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,15 @@ from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.predicates import selects
 from systolic.compiler.lower.views import physical
 from systolic.hw.datatypes import data_type
+from systolic.isa import TensorScalar
 from systolic.isa.access import Buffer
+from systolic.layout import Shape
 from systolic.workload import Operation
 from systolic.workload.operations.activation import ActivationAttributes
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
 from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
 from systolic.workload.operations.select import SelectAttributes
+from systolic.workload.operations.tensor_scalar import TensorScalarAttributes
 
 POLES = (
     "exponential", "expm1", "log", "log1p", "reciprocal", "rsqrt", "square_root", "divide", "power",
@@ -77,6 +80,20 @@ def activation_step(op: Operation) -> LaneStep:
     """Return the instruction of an activation."""
     given = op.attributes_as(ActivationAttributes)
     return activate(given.function, given.scale, given.bias)
+
+
+def lower_tensor_scalar(builder: LayerBuilder, op: Operation) -> None:
+    """Let an engine calculate with each element and the number."""
+    each_element(lambda op: scalar_step(op, builder.graph.shape(op.inputs[0])))(builder, op)
+
+
+def scalar_step(op: Operation, source: Shape) -> LaneStep:
+    """Return the instruction of a tensor scalar."""
+    given = op.attributes_as(TensorScalarAttributes)
+    settings = {
+        "op": given.operator, "scalar": given.immediate(source), "reverse": given.reverse
+    }  # fmt: skip
+    return LaneStep(TensorScalar, settings)
 
 
 def lower_binary(builder: LayerBuilder, op: Operation) -> None:
@@ -157,7 +174,7 @@ def _has_a_pole(op: Operation) -> bool:
     match op.attributes:
         case ActivationAttributes(function=function):
             return function in POLES
-        case BinaryAttributes(operator=operator):
+        case BinaryAttributes(operator=operator) | TensorScalarAttributes(operator=operator):
             return operator in POLES
     return False
 

@@ -162,7 +162,7 @@ def _check_takes(graph: Graph, op: Operation) -> None:
         shape = graph.shape(name)
         if shape.element_type in only_moved and not _may_be_narrow(op, name, shape):
             raise CompileError(
-                f'operation "{op.part_of or op.name}": {op.kind} takes no {shape.element_type}; '
+                f'operation "{op.layer}": {op.kind} takes no {shape.element_type}; '
                 f"{', '.join(TAKES_NARROW)} do, and a cast gives a type of 8 bits or more"
             )
 

@@ -60,11 +60,23 @@ class Rated:
     ticks: float
 
 
-EngineCost = Callable[[StreamFrame, Cut, TileShape], tuple[float, int] | None]
-"""Returns the ticks of an engine for a tile, and how many engines could do all of it.
+class EngineTicks(NamedTuple):
+    """What engines take for a tile: the busiest one, all steps one after the other.
 
-None if a tile does not fit.
-"""
+    able: how many engines could do all of it.
+    """
+
+    busiest: float
+    in_turn: float
+    able: int
+
+    def each(self, together: int) -> float:
+        """Return the ticks from a tile to the next where some tiles are worked on together."""
+        return max(self.busiest, self.in_turn / together)
+
+
+EngineCost = Callable[[StreamFrame, Cut, TileShape], EngineTicks | None]
+"""Returns what engines take for a tile; None if a tile does not fit."""
 
 
 def rated_plans(
@@ -291,6 +303,14 @@ def _with_partitions(
     return Cut(columns, tuple(partitions), gaps)
 
 
+def tiles_together(chip: Chip, slots: int) -> int:
+    """Return of how many tiles each step is done before the next step of any.
+
+    An engine then works on one tile while another engine works on the tile beside it.
+    """
+    return max(1, min(len(chip.lane_engines), slots - 1))
+
+
 def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -> Iterator[Rated]:
     """Yield the plans of a cut: slots and queues."""
     number = tile_count(frame, cut)
@@ -313,14 +333,14 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
     found = engine_ticks(frame, cut, shape)
     if found is None:
         return
-    engine, engines = found
-    work = TileTime(number, loads, stores, engine, chip.state_buffer.banks)
+    work = TileTime(number, loads, stores, found, chip.state_buffer.banks)
+    work = work._replace(several=frame.has_several_steps)
     for rated in _rated(chip, cut, work):
         yield rated
         slots = rated.plan.slots
-        if engines > 1 and len(frame.sides) * slots * 2 <= chip.state_buffer.banks:
-            saved = engine * (1 - 1 / engines)
-            yield Rated(rated.plan._replace(shares=engines), rated.ticks - saved)
+        if found.able > 1 and len(frame.sides) * slots * 2 <= chip.state_buffer.banks:
+            saved = found.busiest * (1 - 1 / found.able)
+            yield Rated(rated.plan._replace(shares=found.able), rated.ticks - saved)
 
 
 def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]:
@@ -347,24 +367,26 @@ def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]
             banks = sum(each.banks for each in types.buffers(shape))
             most = (chip.state_buffer.banks - 1) // banks
             apart = shape.banks(SOURCE), shape.banks(RESULT)
-            work = TileTime(number, loads, stores, found[0], most, apart)
+            engine = EngineTicks(found[0], found[0], 1)
+            work = TileTime(number, loads, stores, engine, most, apart)
             yield from _rated(chip, cut, work)
 
 
 class TileTime(NamedTuple):
     """What the time of a plan follows from: its tiles, with their loads and stores by type.
 
-    engine_ticks: for which a tile keeps engines, or the array, busy. most_slots: more share banks,
-    and units that meet in a bank wait for one another where it has one port for all partitions.
-    apart: in how many banks a tile lies when it is loaded, and when it is stored.
+    engine: what engines, or the array, take for a tile. several: it has several steps. most_slots:
+    more share banks, and units that meet in a bank wait for one another where it has one port for
+    all partitions. apart: in how many banks a tile lies when it is loaded, and when it is stored.
     """
 
     number: int
     loads: list[tuple[str, TileCopy]]
     stores: list[tuple[str, TileCopy]]
-    engine_ticks: float
+    engine: EngineTicks
     most_slots: int
     apart: tuple[int, int] = (1, 1)
+    several: bool = False
 
 
 def _rated(chip: Chip, cut: Cut | TurnCut, work: TileTime) -> Iterator[Rated]:
@@ -373,10 +395,11 @@ def _rated(chip: Chip, cut: Cut | TurnCut, work: TileTime) -> Iterator[Rated]:
     latency, period = latency_cycles(chip), chip.period("dma")
     load, store = _moving(chip, work.loads), _moving(chip, work.stores)
     all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
-    engine_cycles = work.engine_ticks / period
     for plan in _queue_plans(chip, cut, number):
         if plan.slots > max(2, work.most_slots) and not chip.state_buffer.is_split:
             continue
+        together = tiles_together(chip, plan.slots) if work.several else 1
+        engine_cycles = work.engine.each(together) / period
         loading, storing = plan.load_queues, plan.store_queues
         tile_in = load.cycles(chip, loading, plan.load_ways, apart[0])
         tile_out = store.cycles(chip, storing, plan.store_ways, apart[1])
@@ -389,7 +412,7 @@ def _rated(chip: Chip, cut: Cut | TurnCut, work: TileTime) -> Iterator[Rated]:
             queue = max(number * load_work / loading, number * store_work / storing)
         slots = number * (max(tile_in, tile_out) + engine_cycles) / plan.slots
         busiest = max(queue, all_cycles, slots, number * engine_cycles) * number / (number + 1)
-        once = tile_in + engine_cycles + tile_out
+        once = tile_in + work.engine.in_turn / period + tile_out
         yield Rated(plan, (once + busiest * (number > 1)) * period)
 
 

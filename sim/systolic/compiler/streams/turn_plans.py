@@ -80,7 +80,7 @@ def _shares(extent: int, most: int) -> list[int]:
 def _grown(
     chip: Chip, frame: StreamFrame, types: TurnTypes, cut: TurnCut, cost: CutCost
 ) -> Iterator[TurnCut]:
-    """Yield a cut with ever larger tiles, those that cost the least, as long as two of them fit."""
+    """Yield a cut with ever larger tiles, those that cost the least, as long as one fits."""
     while True:
         yield cut
         if any(n > max(i, o) > 1 for n, i, o in zip(*cut[:3], strict=True)):
@@ -115,8 +115,8 @@ def _larger(cut: TurnCut, n: int, extent: int) -> list[int]:
 
 def _fits(chip: Chip, frame: StreamFrame, types: TurnTypes, cut: TurnCut) -> bool:
     buffers = types.buffers(types.shape(chip, frame, cut, cut.block))
-    size = 2 * sum(each.size_bytes * each.banks for each in buffers)
-    return size <= chip.state_buffer.bytes_per_partition - chip.state_buffer.bank_bytes
+    size = sum(each.size_bytes * each.banks for each in buffers)
+    return size < chip.state_buffer.bytes_per_partition
 
 
 def _shortest_run(chip: Chip, frame: StreamFrame, cut: TurnCut) -> float:

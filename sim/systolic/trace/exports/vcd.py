@@ -227,7 +227,7 @@ def _rows(observed: Observed) -> Iterator[_Signal]:
 
 
 def _streams(observed: Observed, delay: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield the ticks in which the array streams, so many cycles later."""
+    """Yield the ticks in which the array streams, that many cycles later."""
     for each in observed.trace.labels[ARRAY]:
         if each.label == STREAMING:
             yield (each.first + delay) * period, (each.stop + delay) * period

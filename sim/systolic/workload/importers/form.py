@@ -68,7 +68,10 @@ class ModelNode:
 
 @dataclass(slots=True)
 class ModelForm:
-    """Tensors, constants among them, and operations in an order in which they can be done."""
+    """Tensors, constants among them, and operations in an order in which they can be done.
+
+    reserved: names that results get at the end, and no other tensor before.
+    """
 
     shapes: dict[str, Shape] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class ModelForm:
     nodes: list[ModelNode] = field(default_factory=list)
     title: str = ""
     offset: int = 0
+    reserved: set[str] = field(default_factory=set)
     _made: dict[Any, str] = field(default_factory=dict)
     _maker: dict[str, ModelNode] = field(default_factory=dict)
 
@@ -95,10 +99,17 @@ class ModelForm:
         """Give a tensor that nothing takes another name, and the layout of `shape`."""
         at = next(n for n, node in enumerate(self.nodes) if node.output == tensor)
         del self.shapes[tensor], self._maker[tensor]
+        self.reserved.discard(name)
         self.nodes[at] = replace(self.nodes[at], output=self._free(name))
         self.shapes[self.nodes[at].output] = shape
         self.replaced(self.nodes[at])
         return self.nodes[at].output
+
+    def named(self, wanted: str, shape: Shape) -> str:
+        """Return the name of a new tensor, which is as near to the wanted one as can be."""
+        name = self._free(wanted)
+        self.shapes[name] = shape
+        return name
 
     # values
 
@@ -196,7 +207,7 @@ class ModelForm:
     def _free(self, wanted: str) -> str:
         """Return a name that no tensor has yet."""
         name, number = wanted, 1
-        while name in self.shapes:
+        while name in self.shapes or name in self.reserved:
             number += 1
             name = f"{wanted}.{number}"
         return name

@@ -85,6 +85,14 @@ RECOGNISED = {
     "mlp": ["gelu", "softmax"],
     "swiglu": ["silu"],
     "attn_finite": ["causal_mask", "softmax"],
+    "instance_norm": ["instance_norm"],
+    "instance_norm_nchw": ["instance_norm"],
+    "group_norm_nchw": ["group_norm"],
+    "group_norm_net": ["group_norm", "silu"],
+    "batch_norm": ["batch_norm"],
+    "encoder_layer": ["layer_norm", "softmax", "layer_norm", "gelu_erf"],
+    "vit_patches": ["layer_norm"],
+    "rms_residual": ["rms_norm"],
 }
 
 
@@ -104,9 +112,10 @@ def test_layouts_of_the_text_are_those_of_the_tensors() -> None:
     tiled = head.replace("f32[2,3,4]{2,1,0}", "f32[2,3,4]{0,1,2:T(2,128)}") + "\n" + body
     path = CORPUS / "perm.hlo"
     assert tiled != text
+    from systolic.workload.importers.given import NOTHING_GIVEN
     from systolic.workload.importers.models import FORMATS
 
-    imported = FORMATS[".hlo"].read(tiled.encode())
+    imported = FORMATS[".hlo"].read(tiled.encode(), CORPUS, NOTHING_GIVEN)
     assert [str(shape) for shape in imported.input_shapes] == ["f32[2,3,4]{0,1,2:T(2,128)}"]
     result = systolic.run(imported.graph, "ideal_128x128", {"x.1": VALUES["perm/in0"]})
     for number, tensor in enumerate(imported.outputs):

@@ -39,7 +39,7 @@ class Lost(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """So many shares of a bandwidth that streams divide among themselves, by its name."""
+    """A number of shares of a bandwidth that streams divide among themselves, by its name."""
 
     pool: str
     shares: int
@@ -108,6 +108,7 @@ class Stream:
     """
 
     settles_ports = False  # whether streams of its kind settle among themselves which has a port
+    needs_arbiter = False  # whether of these its kind leaves ports to the arbiter all the same
     has_course = True  # whether it is known in advance what a stream of its kind will use
     has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 
