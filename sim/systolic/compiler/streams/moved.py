@@ -32,8 +32,9 @@ def moved(graph: Graph, op: Operation) -> StreamWork:
         [AlongDims(source, there) for _, there in groups],
     ]
     sides = StreamSide(op.output, out.element_type), StreamSide(op.inputs[0], source.element_type)
+    part, inside = FramePart(Kernel((1,))), bool(op.part_of)
     frames = tuple(
-        StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (FramePart(Kernel((1,))),))
+        StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (part,), keeps_bits=inside)
         for box in boxes(counts, along)
     )
     return StreamWork(op.part_of or op.name, op.output, out, (frames,))

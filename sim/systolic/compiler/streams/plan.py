@@ -351,6 +351,8 @@ def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]
     types = TurnTypes.on(chip, dtype)
     if types is None or dtype != frame.sides[SOURCE].dtype:
         return
+    if frame.keeps_bits and not types.keeps_bits(chip):
+        return
     for cut in dict.fromkeys(turn_cuts(chip, frame, types)):
         number = tile_count(frame, cut)
         if number > MOST_TILES:
