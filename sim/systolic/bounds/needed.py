@@ -55,6 +55,9 @@ def needed_elements(graph: Graph, op: Operation, place: int) -> int:
         along = zip(taken.follows, taken.places, strict=True)
         different = ({*each.tolist()} - {NOWHERE} for axis, each in along if axis is not None)
         return math.prod(map(len, different))
+    if op.row.needs is not None:
+        shapes = [graph.shape(name) for name in op.inputs]
+        return op.row.needs(shapes, graph.shape(op.output), op.attributes)[place]
     match op.attributes:
         case PoolAttributes() as pool:
             used = used_pixels(pool.windows(), shape)

@@ -26,6 +26,7 @@ from systolic.workload.operations.pool import POOL
 from systolic.workload.operations.recipe import OUT, CompositePart
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.reverse import REVERSE
 from systolic.workload.operations.row import AnyRow, Rules
 from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
@@ -49,6 +50,7 @@ PARTS: dict[str, AnyRow] = {
     "concat": CONCAT,
     "pad": PAD,
     "take": TAKE,
+    "reverse": REVERSE,
     "expand": EXPAND,
     "iota": IOTA,
     "constant": CONSTANT,

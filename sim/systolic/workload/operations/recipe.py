@@ -18,6 +18,7 @@ from systolic.workload.operations.expand import ExpandAttributes
 from systolic.workload.operations.iota import IotaAttributes
 from systolic.workload.operations.pad import PadAttributes
 from systolic.workload.operations.reduce import ReduceAttributes, ReductionName, kept_axes
+from systolic.workload.operations.reverse import ReverseAttributes
 from systolic.workload.operations.row import NO_ATTRIBUTES, Attributes
 from systolic.workload.operations.slice import SliceAttributes
 from systolic.workload.operations.take import TakeAttributes
@@ -185,36 +186,68 @@ class Recipe:
             return source
         return self.add("reshape", (source,), Shape(shape.element_type, tuple(dims)))
 
-    def transpose(self, source: str, permutation: Sequence[int]) -> str:
-        """Return the axes in another order."""
+    def transpose(self, source: str, permutation: Sequence[int], *, lies: bool = False) -> str:
+        """Return the axes in another order. lies: the elements stay where they lie in memory."""
         shape = self._shapes[source]
         if list(permutation) == sorted(permutation):
             return source
-        dims = tuple(shape.dims[axis] for axis in permutation)
+        made = Shape(shape.element_type, tuple(shape.dims[axis] for axis in permutation))
+        if lies and not shape.layout.tiles:
+            places = {axis: n for n, axis in enumerate(permutation)}
+            order = tuple(places[axis] for axis in shape.layout.minor_to_major)
+            made = Shape(made.element_type, made.dims, Layout(order))
         attributes = TransposeAttributes(tuple(permutation))
-        return self.add("transpose", (source,), Shape(shape.element_type, dims), attributes)
+        return self.add("transpose", (source,), made, attributes)
+
+    def box(
+        self, source: str, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]
+    ) -> str:
+        """Return every so many elements of a box; the tensor itself if that is all of them."""
+        shape = self._shapes[source]
+        if (*starts, *stops, *steps) == (*[0] * shape.rank, *shape.dims, *[1] * shape.rank):
+            return source
+        dims = tuple(len(range(*each)) for each in zip(starts, stops, steps, strict=True))
+        attributes = SliceAttributes(tuple(starts), tuple(stops), tuple(steps))
+        return self.add("slice", (source,), Shape(shape.element_type, dims), attributes)
 
     def slice(self, source: str, axis: int, start: int, stop: int, step: int = 1) -> str:
         """Return some of the elements along an axis."""
         shape = self._shapes[source]
-        if (start, stop, step) == (0, shape.dims[axis], 1):
-            return source
         starts, stops, steps = [0] * shape.rank, list(shape.dims), [1] * shape.rank
         starts[axis], stops[axis], steps[axis] = start, stop, step
-        dims = list(shape.dims)
-        dims[axis] = len(range(start, stop, step))
-        attributes = SliceAttributes(tuple(starts), tuple(stops), tuple(steps))
-        return self.add("slice", (source,), Shape(shape.element_type, tuple(dims)), attributes)
+        return self.box(source, starts, stops, steps)
 
-    def pad(self, source: str, sides: Sequence[tuple[int, int]], value: float = 0.0) -> str:
-        """Return a tensor with elements of a value around it: before and behind each axis."""
+    def pad(
+        self,
+        source: str,
+        sides: Sequence[tuple[int, int]],
+        value: float = 0.0,
+        *,
+        between: Sequence[int] = (),
+    ) -> str:
+        """Return a tensor with elements of a value before, behind and between those of each axis.
+
+        Fewer than none before or behind take some away.
+        """
         shape = self._shapes[source]
-        if not any(map(any, sides)):
+        inside = tuple(between) or (0,) * shape.rank
+        if not any((*inside, *(n for pair in sides for n in pair))):
             return source
-        dims = tuple(low + n + high for (low, high), n in zip(sides, shape.dims, strict=True))
-        low, high = zip(*sides, strict=True)
-        attributes = PadAttributes(tuple(low), tuple(high), value)
+        dims = tuple(
+            low + size + (size - 1) * inner + high
+            for (low, high), inner, size in zip(sides, inside, shape.dims, strict=True)
+        )
+        low, high = (tuple(each) for each in zip(*sides, strict=True))
+        attributes = PadAttributes(low, high, value, inside if any(inside) else None)
         return self.add("pad", (source,), Shape(shape.element_type, dims), attributes)
+
+    def reverse(self, source: str, axes: Sequence[int]) -> str:
+        """Return a tensor with some axes backwards."""
+        shape = self._shapes[source]
+        turned = tuple(axis for axis in axes if shape.dims[axis] > 1)
+        if not turned:
+            return source
+        return self.add("reverse", (source,), shape, ReverseAttributes(turned))
 
     def take(self, source: str, axis: int, indices: Sequence[int]) -> str:
         """Return places along an axis."""

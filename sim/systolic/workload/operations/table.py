@@ -16,7 +16,12 @@ from systolic.workload.operations.causal_mask import CAUSAL_MASK
 from systolic.workload.operations.clip import CLIP
 from systolic.workload.operations.concat import CONCAT
 from systolic.workload.operations.constant import CONSTANT
+from systolic.workload.operations.conv1d import CONV1D
 from systolic.workload.operations.conv2d import CONV2D
+from systolic.workload.operations.conv3d import CONV3D
+from systolic.workload.operations.conv_input_gradient import CONV_INPUT_GRADIENT
+from systolic.workload.operations.conv_transpose import CONV_TRANSPOSE
+from systolic.workload.operations.conv_weight_gradient import CONV_WEIGHT_GRADIENT
 from systolic.workload.operations.cumulative import CUMULATIVE
 from systolic.workload.operations.depth_to_space import DEPTH_TO_SPACE
 from systolic.workload.operations.dynamic_slice import DYNAMIC_SLICE
@@ -34,9 +39,11 @@ from systolic.workload.operations.pad import PAD
 from systolic.workload.operations.pool import POOL
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.reduce_measure import REDUCE_MEASURE
+from systolic.workload.operations.reduce_window import REDUCE_WINDOW
 from systolic.workload.operations.relayout import RELAYOUT
 from systolic.workload.operations.requantise import REQUANTISE
 from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.resize import RESIZE
 from systolic.workload.operations.reverse import REVERSE
 from systolic.workload.operations.rms_norm import RMS_NORM
 from systolic.workload.operations.row import AnyRow
@@ -55,6 +62,11 @@ OPERATIONS: dict[str, AnyRow] = {
     "transpose": TRANSPOSE,
     "matmul": MATMUL,
     "conv2d": CONV2D,
+    "conv1d": CONV1D,
+    "conv3d": CONV3D,
+    "conv_transpose": CONV_TRANSPOSE,
+    "conv_input_gradient": CONV_INPUT_GRADIENT,
+    "conv_weight_gradient": CONV_WEIGHT_GRADIENT,
     "relayout": RELAYOUT,
     "reshape": RESHAPE,
     "cast": CAST,
@@ -64,6 +76,8 @@ OPERATIONS: dict[str, AnyRow] = {
     "select": SELECT,
     "reduce": REDUCE,
     "pool": POOL,
+    "reduce_window": REDUCE_WINDOW,
+    "resize": RESIZE,
     "slice": SLICE,
     "concat": CONCAT,
     "pad": PAD,
