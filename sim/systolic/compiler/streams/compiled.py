@@ -35,7 +35,7 @@ from systolic.compiler.streams.work import StreamFrame, StreamWork
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa import Access, OnEngine
+from systolic.isa import Access, MatMul, OnEngine
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
@@ -53,8 +53,9 @@ class Planned(NamedTuple):
 class StreamedGraph:
     """The drafts of a graph, where its tensors lie in DRAM, and what was chosen.
 
-    identities: the matrices that must be in the state buffer at cycle 0. turned: what products with
-    an identity turn, where these do not keep all bits.
+    identities: the matrices that must be in the state buffer at cycle 0; turned_with: those and
+    others that are written. turned: what products with an identity turn, where these do not keep
+    all bits.
     """
 
     drafts: tuple[Draft, ...]
@@ -63,6 +64,17 @@ class StreamedGraph:
     tiles: int
     identities: tuple[Access, ...] = ()
     turned: tuple[TurnedSpans, ...] = ()
+    turned_with: tuple[Access, ...] = ()
+
+    @property
+    def turned_multiply_adds(self) -> int:
+        """Return the multiply-adds of the products with an identity: all products of streams."""
+        works = (draft.instruction for draft in self.drafts)
+        turns = (work for work in works if isinstance(work, MatMul))
+        return sum(
+            work.moving.size_bytes // work.moving.element_bytes * work.result.partitions
+            for work in turns
+        )
 
 
 def streamed(
@@ -98,7 +110,13 @@ def streamed(
             number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
     identities, turned = tuple(stage.stored), tuple(_spans(chip, best_of))
     return StreamedGraph(
-        tuple(stage.drafts.found), places.places(), tuple(choices), number, identities, turned
+        tuple(stage.drafts.found),
+        places.places(),
+        tuple(choices),
+        number,
+        identities,
+        turned,
+        stage.turned_with,
     )
 
 

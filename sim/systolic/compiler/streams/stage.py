@@ -88,6 +88,11 @@ class Stage:
             self.on_engine("identity", ones, {"target": access}, [], region)
         self._free = free
 
+    @property
+    def turned_with(self) -> tuple[Access, ...]:
+        """Return all identities."""
+        return tuple(access for access, _ in self._identities.values())
+
     def identity(self, dtype: str) -> tuple[Access, Region]:
         """Return the identity of a type, [rows, rows], and its region."""
         return self._identities[dtype]
