@@ -271,9 +271,9 @@ class TurnShape:
             part = ins.get(n) or outs.get(n)
             count = part.columns if part else mode.extent
             if count > 1:
-                made = there[n] * (spread[n].column_step if n in ins else 1)
-                taken = here[n] * (spread[n].column_step if n in outs else 1)
-                loops.append((made, taken, count))
+                to = there[n] * (spread[n].column_step if n in ins else 1)
+                start = here[n] * (spread[n].column_step if n in outs else 1)
+                loops.append((to, start, count))
         # Outermost are the blocks of columns of the result, so that each is complete soon.
         loops.sort(reverse=True)
         first = sum(self._column(SOURCE, part) for part in inside)
