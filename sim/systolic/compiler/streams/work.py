@@ -19,10 +19,14 @@ from systolic.layout import Shape
 
 @dataclass(frozen=True, slots=True)
 class StreamSide:
-    """A tensor of which a stream reads or writes elements: its name, its type in memory."""
+    """A tensor of which a stream reads or writes elements: its name, its type in memory.
+
+    holes: between its elements there may be bytes that nothing writes, so these are not brought.
+    """
 
     tensor: str
     dtype: str
+    holes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,8 @@ class StreamFrame:
             )
             for part in self.parts
         ]
-        dtypes = [side.dtype for side in self.sides]
-        return dtypes, self.modes, self.inner, parts, self.keeps_bits
+        sides = [(side.dtype, side.holes) for side in self.sides]
+        return sides, self.modes, self.inner, parts, self.keeps_bits
 
 
 @dataclass(frozen=True, slots=True)
