@@ -8,10 +8,11 @@ pass's folder) of the rules on which the next pass relies. The program is checke
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
+from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
@@ -20,87 +21,30 @@ from systolic.compiler.lower.blocks import equation_1
 from systolic.compiler.lower.packed import carried_graph
 from systolic.compiler.lower.table import check_choices, lower_graph
 from systolic.compiler.lower.verify import verify_layers
+from systolic.compiler.parts.choose import Chooser
+from systolic.compiler.parts.compiled import in_parts
+from systolic.compiler.parts.divide import divided
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.schedule.verify import verify_drafts, verify_references
-from systolic.compiler.streams.compiled import StreamedGraph, streamed
+from systolic.compiler.streams.compiled import streamed
 from systolic.compiler.streams.plan import TickJudge
-from systolic.compiler.sync.semaphores import Saving, Synchronised, synchronise_drafts
+from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.isa import Program, check_program
-from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
+from systolic.isa import check_program
 from systolic.workload import Graph
 from systolic.workload.expand import expanded
 from systolic.workload.options import Options
 
+FAR = 12
+"""A graph that takes more than so many times what its parts take at least is tried in parts too."""
+
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledGraph:
-    """A program and the results of all passes that led to it.
-
-    blocks: if the graph is a transpose, the blocks of equation 1 and their sub-blocks.
-    """
-
-    graph: Graph
-    chip: Chip
-    options: Options
-    blocks: Decomposition | None
-    layers: Layers
-    plan: Plan
-    synchronised: Synchronised
-    streamed: StreamedGraph | None = None
-
-    @property
-    def tiled(self) -> Tiled:
-        """Return the tasks on tiles."""
-        return self.plan.tiled
-
-    @property
-    def scheduled(self) -> Scheduled:
-        """Return the instructions with their dependencies, and where tiles lay."""
-        return self.plan.scheduled
-
-    @property
-    def program(self) -> Program:
-        """Return the program."""
-        return self.synchronised.program
-
-    def placements(self) -> dict[str, Placement]:
-        """Return where each tensor lies that its tiles place on the chip."""
-        bases, geometry = dict(self.scheduled.bases), self.chip.state_buffer
-        room = BufferGeometry(
-            "state_buffer", geometry.partitions, geometry.bytes_per_partition, geometry.banks
-        )
-        partitions = {matrix.name: matrix.partition for matrix in self.layers.matrices}
-        return {
-            home.tensor: place_in_state_buffer(
-                home.shape,
-                room,
-                base_partition=partitions[home.matrix],
-                base_byte=bases[home.matrix],
-            )
-            for home in self.layers.homes
-            if home.matrix in bases
-        }
-
-    @property
-    def tiles(self) -> int:
-        """Return how many tiles the work was cut into."""
-        if self.streamed is not None:
-            return self.streamed.tiles
-        return len({t for task in self.tiled.tasks for t in (*task.reads, *task.writes)})
-
-    @property
-    def saving(self) -> Saving:
-        """Return what the last pass removed."""
-        return self.synchronised.saving
 
 
 def compile_graph(
@@ -143,7 +87,32 @@ def _compiled(
         own = _passed_if_it_fits(name, free, chip, options, every=every)
         if own is not None and has_its_places(graph, own.placements()):
             return replace(own, graph=graph)
-    return _passed(name, graph, chip, options, every=every)
+    if any(tensor.home != "dram" for _, tensor in graph.tensors):
+        return _passed(name, graph, chip, options, every=every)
+    plan, whole, refused = divided(expanded(graph)), None, None
+    try:
+        whole = _passed(name, graph, chip, options, every=every)
+    except CompileError as error:
+        refused = error
+    else:
+        if judge is None or _ticks(whole, judge) <= FAR * plan.floor_ticks(chip):
+            return whole
+
+    def compile_piece(piece: Graph) -> CompiledGraph:
+        own = {op.name for op in piece.operations}
+        asked = {name: each for name, each in options.operations.items() if name in own}
+        built = replace(options, identity="built", operations=asked)
+        found = _of_streams(name, piece, chip, built, every=every, judge=judge)
+        return found or _passed(name, piece, chip, built, every=every)
+
+    parts = in_parts(name, graph, plan, Chooser(chip, options, compile_piece, judge))
+    if whole is not None and judge is not None and _ticks(parts, judge) >= _ticks(whole, judge):
+        return whole
+    return parts
+
+
+def _ticks(compiled: CompiledGraph, judge: TickJudge) -> int:
+    return judge(compiled.program)
 
 
 def _of_streams(

@@ -40,6 +40,7 @@ from systolic.workload import (
     reference_transpose,
     reference_values,
 )
+from systolic.workload.expand import expanded
 
 
 def graph_verdict(
@@ -54,16 +55,9 @@ def graph_verdict(
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
         return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
-    own = rules_of_products(compiled, chip)
-    spread = _spread_by_turns(compiled, chip)
-    held = partial(_held, spread)
-    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
-    values |= {name: _held(spread, "", name, values[name]) for name in outputs}
+    values, turned = _expected(compiled, chip, inputs)
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
-    turned = any(
-        _multiplies_to_turn(compiled, chip, k) for k, _ in enumerate(compiled.layers.nodes)
-    )
     wrong = [_wrong(n, outputs[n], values[n], signed_zeros=not turned) for n in outputs]
     return _verdict(
         wrong=wrong,
@@ -71,6 +65,52 @@ def graph_verdict(
         differs_from_numpy=strict,
         out_of_range=[asdict(loss) for loss in range_losses(graph, values)],
     )
+
+
+def _expected(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], bool]:
+    """Return all tensors with the bits that the chip must give, and whether signs of zeros may go.
+
+    Of a graph in parts each piece has the arithmetic of its own program.
+    """
+    if compiled.pieces:
+        return _expected_in_parts(compiled, chip, inputs)
+    (op, *others), graph = compiled.graph.operations, compiled.graph
+    if op.kind == "transpose" and not others:
+        found = _transposed(compiled, chip, op, inputs[op.inputs[0]])
+        return {**inputs, op.output: found}, False
+    own = rules_of_products(compiled, chip)
+    spread = _spread_by_turns(compiled, chip)
+    held = partial(_held, spread)
+    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
+    values |= {name: _held(spread, "", name, values[name]) for name in graph.outputs}
+    nodes = range(len(compiled.layers.nodes))
+    return values, any(_multiplies_to_turn(compiled, chip, number) for number in nodes)
+
+
+def _expected_in_parts(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], bool]:
+    """Return what `_expected` does, piece by piece: each takes boxes of what others made."""
+    graph, values, turned = expanded(compiled.graph), dict(inputs), False
+    for piece in compiled.pieces:
+        if isinstance(piece, Operation):
+            arrays, out = [values[name] for name in piece.inputs], graph.shape(piece.output)
+            found = piece.row.reference(arrays, out, piece.attributes, rules_of(chip))
+            values[piece.output] = found
+            continue
+        own = {}
+        for name in piece.compiled.graph.inputs:
+            tensor, box = piece.boxes[name]
+            own[name] = np.ascontiguousarray(values[tensor][box.slices])
+        made, turns = _expected(piece.compiled, chip, own)
+        turned = turned or turns
+        for name in made.keys() - own.keys():
+            tensor, box = piece.boxes[name]
+            shape = graph.shape(tensor)
+            values.setdefault(tensor, np.zeros(shape.dims, shape.dtype))[box.slices] = made[name]
+    return values, turned
 
 
 def _verdict(
@@ -122,38 +162,39 @@ def _transpose_verdict(
     compiled: CompiledGraph, chip: Chip, op: Operation, data: Array, result: Array
 ) -> dict[str, Any]:
     """Return the verdict on a lone transpose, down to the sign of a zero."""
-    axes = op.attributes_as(TransposeAttributes).axes
-    expected = numpy_transpose(data, axes)
+    expected = numpy_transpose(data, op.attributes_as(TransposeAttributes).axes)
     unlike_numpy = differing(result, expected)
     error = max_abs_error(result, expected) if unlike_numpy else 0.0
-    nodes = enumerate(compiled.layers.nodes)
-    turned = [n.inputs[0] for k, n in nodes if _multiplies_to_turn(compiled, chip, k)]
-    if _turns_whole(data):
-        pass  # what the array turns is as numpy has it
-    elif turned and _by_digits(compiled):
-        expected = _as_digits_leave_it(compiled, chip, op, data)
-    elif _in_strands(compiled):
-        expected = _as_strands_leave_it(compiled, chip, op, data)
-    elif turned and compiled.graph.shape(op.output).element_type not in NARROW_BITS:
-        del expected  # a large tensor's copies are the most memory a run takes
-        matrix = compiled.layers.matrix(turned[0])
-        if _is_of_factors(compiled, matrix, op):
-            factors = _factors_as_turned(compiled, chip, op.inputs[0], data)
-            expected = numpy_transpose(factors, axes)
-            return _verdict(
-                wrong=[_wrong(op.output, result, expected)],
-                max_abs_error=error,
-                differs_from_numpy=unlike_numpy,
-            )
-        back = {axis: place for place, axis in enumerate(axes)}
-        *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
-        found = _turned(compiled, chip, matrix, data)
-        expected = as_tensor(found, (*batch, cols, rows), result.shape)
+    del expected  # a large tensor's copies are the most memory a run takes
+    expected = _expected(compiled, chip, {op.inputs[0]: data})[0][op.output]
     return _verdict(
         wrong=[_wrong(op.output, result, expected)],
         max_abs_error=error,
         differs_from_numpy=unlike_numpy,
     )
+
+
+def _transposed(compiled: CompiledGraph, chip: Chip, op: Operation, data: Array) -> Array:
+    """Return the result of a lone transpose as its identity products leave it."""
+    axes = op.attributes_as(TransposeAttributes).axes
+    nodes = enumerate(compiled.layers.nodes)
+    turned = [n.inputs[0] for k, n in nodes if _multiplies_to_turn(compiled, chip, k)]
+    if _turns_whole(data):
+        return numpy_transpose(data, axes)  # what the array turns is as numpy has it
+    if turned and _by_digits(compiled):
+        return _as_digits_leave_it(compiled, chip, op, data)
+    if _in_strands(compiled):
+        return _as_strands_leave_it(compiled, chip, op, data)
+    narrow = compiled.graph.shape(op.output).element_type in NARROW_BITS
+    if not turned or narrow:
+        return numpy_transpose(data, axes)
+    matrix = compiled.layers.matrix(turned[0])
+    if _is_of_factors(compiled, matrix, op):
+        return numpy_transpose(_factors_as_turned(compiled, chip, op.inputs[0], data), axes)
+    back = {axis: place for place, axis in enumerate(axes)}
+    *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
+    found = _turned(compiled, chip, matrix, data)
+    return as_tensor(found, (*batch, cols, rows), compiled.graph.shape(op.output).dims)
 
 
 def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) -> Array:
