@@ -63,7 +63,7 @@ def test_many_bytes_lie_where_the_register_engine_finds_each(order):
     found = place(parts, addresses, 1 << 20)
     chip = ideal_chip(2, 2, dram={"size_bytes": 1 << 20, "bytes_per_cycle": parts.channels * 4,
                                   "organisation": parts.model_dump()})  # fmt: skip
-    there = AddressMap(chip)
+    there = AddressMap(chip.dram)
     for number, address in enumerate(addresses.tolist()):
         here = int(found.channel[number]), int(found.bank[number]), int(found.row[number])
         expected = there.place(address)

@@ -28,11 +28,11 @@ STEPPED_CYCLES = 10_000
 
 def drawn(seed: int) -> tuple[Random, Chip, Graph]:
     rng = Random(seed)
-    return rng, random_chip(rng, **SELECTS), random_graph(rng)
+    return rng, random_chip(rng, **rng.choice([SELECTS, {}])), random_graph(rng)
 
 
 def test_the_graphs_have_every_operation_often() -> None:
-    kinds = Counter(op.kind for seed in range(2 * MANY) for op in drawn(seed)[2].operations)
+    kinds = Counter(op.kind for seed in range(8 * MANY) for op in drawn(seed)[2].operations)
     assert kinds.keys() == OPERATIONS.keys()
     assert min(kinds.values()) >= 3
 

@@ -75,3 +75,20 @@ def test_padding_by_a_pixel(chip: str, home: str) -> None:
     run = systolic.run(builder.graph(), chip, {"x": x})
     padded = np.pad(x, [(each, each) for each in rim])
     assert np.array_equal(run.outputs["y"], padded)
+
+
+@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("chip", NAMES)
+def test_taps_that_share_partitions(chip: str, home: str) -> None:
+    """A fill behind a tap begins on any partition, where some engines may not begin."""
+    builder = GraphBuilder(home)
+    builder.tensor("x", "bf16[1,5,5,16]")
+    builder.tensor("w", "bf16[3,3,16,4]")
+    builder.conv2d("x", "w", out="f32[1,3,3,4]", name="y")
+    numbers = np.random.default_rng(1)
+    shapes = (builder.graph().shape(name) for name in "xw")
+    x, w = (numbers.integers(-3, 4, each.dims).astype(each.dtype) for each in shapes)
+    found = systolic.run(builder.graph(), chip, {"x": x, "w": w}).outputs["y"]
+    x, w = x.astype(np.float32), w.astype(np.float32)
+    taps = [x[:, v : v + 3, u : u + 3] @ w[v, u] for v in range(3) for u in range(3)]
+    assert np.array_equal(found, sum(taps))

@@ -273,8 +273,8 @@ RUN_FAULTS = [
      '[workload] home: needs one of "state_buffer", "dram", found "drum"; '
      'perhaps "dram" was meant'),
     ("[compile]", 'data = "x"',
-     '[workload] data: needs "arange", "random" or a .npy, .csv, .npz, .safetensors, .hlo '
-     "or .mlir file, found 'x'"),
+     '[workload] data: needs "arange", "random" or a .npy, .csv, .npz, .safetensors, .hlo, .mlir '
+     "or .onnx file, found 'x'"),
     ("[compile]", "seed = 1", "[workload] seed: only data = \"random\" has one, not 'arange'"),
     ("[compile]", 'data = "random"\nseed = -1',
      "[workload] seed: needs an integer >= 0, found -1"),

@@ -28,7 +28,7 @@ from systolic.config import load_run
 from systolic.isa import Buffer, LoadWeights, MatMul
 from systolic.isa.effects import reads, writes
 from systolic.run.execute import compile_run
-from systolic.workload.operations.embedding import EmbeddingAttributes
+from systolic.workload.operations.take import TakeAttributes
 
 NAMES = sorted(path.stem for path in NETWORKS.glob("*.toml"))
 
@@ -78,11 +78,11 @@ def spilled(compiled) -> tuple[int, int]:
 
 
 def bytes_to_move(graph, name: str) -> int:
-    """Return the bytes of a tensor; of a table those of the rows that an embedding takes."""
+    """Return the bytes of a tensor; of a table those of the rows that are taken."""
     shape, taken = graph.shape(name), [op for op in graph.operations if name in op.inputs]
     size = shape.num_elements() * shape.dtype.itemsize
-    if taken and taken[0].kind == "embedding":
-        rows = taken[0].attributes_as(EmbeddingAttributes).indices
+    if taken and taken[0].kind == "take":
+        rows = taken[0].attributes_as(TakeAttributes).indices
         return size // shape.dims[0] * len(rows)
     return size
 

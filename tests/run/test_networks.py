@@ -21,7 +21,7 @@ from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.run.verdict import rules_of, rules_of_products
 from systolic.shipped import CONFIGS
 from systolic.workload import reference_graph
-from systolic.workload.operations.embedding import EmbeddingAttributes
+from systolic.workload.operations.take import TakeAttributes
 
 NETWORKS = CONFIGS / "networks"
 BLOCK, RESNET = NETWORKS / "bert_block.toml", NETWORKS / "resnet50.toml"
@@ -102,7 +102,7 @@ def test_gpt_is_that_of_the_paper(network, tmp_path):
         small = small.replace(at, other)
     path.write_text(small, encoding="utf-8")
     config = load_run(path, ["chip=ideal_128x128"])
-    tokens = config.graph.operations[0].attributes_as(EmbeddingAttributes).indices
+    tokens = config.graph.operations[0].attributes_as(TakeAttributes).indices
     given = {name: np.float64(array) for name, array in config.load_inputs().items()}
     found = np.float64(systolic.run(config).outputs["block"])
     wanted = gpt_block(given, list(tokens))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from support.drawn_operations import MEANINGS, grown
 from support.image_graphs import grow_images, start_images
 from support.lane_graphs import FLOATS, HOMES, Grown, grow, start, text
 from systolic.hw.units import PATENT_CAPABILITIES
@@ -14,8 +15,18 @@ SELECTS = {"pooling": {"does": (*PATENT_CAPABILITIES, "copy_predicated")}}
 
 
 def random_graph(rng: Random) -> Graph:
-    """Return a chain of two to six operations; half of the chains begin with images."""
+    """Return a chain of two to six operations.
+
+    Half of the chains have an operation of the table of meanings; of the others half begin with
+    images.
+    """
     builder = GraphBuilder(rng.choice(HOMES))
+    if rng.random() < 0.5:
+        meaning = MEANINGS[rng.choice([*MEANINGS])](rng)
+        now = grown(rng, builder, meaning, made=True)
+        if now.dtype in (*FLOATS, "s8", "s32") and rng.random() < 0.7:
+            grow(rng, builder, now, 1)
+        return builder.graph()
     number = 0
     if rng.random() < 0.5:
         images = start_images(rng, builder)

@@ -65,11 +65,18 @@ def records(trace: Trace) -> dict[str, Any]:
         "labels": {u: _until_idle(runs) for u, runs in trace.labels.items()},
         "ports": Counter(trace.port_cycles),
         "periods": dict(trace.periods),
+        "channels": [*trace.transfers.channels.values()],
+        "waits": dict(trace.transfers.waits),
     }
 
 
-def records_of(trace: Trace, number: int, instructions: int, semaphores: int) -> dict[str, Any]:
-    """Return the records of a core of several, under the names and numbers that it has alone."""
+def records_of(
+    trace: Trace, number: int, instructions: int, semaphores: int, *, cores: int
+) -> dict[str, Any]:
+    """Return the records of a core of several, under the names and numbers that it has alone.
+
+    cores: how many cores there are, each with a controller of its own.
+    """
     at = str(core(number))
     first, first_semaphore = number * instructions, number * semaphores
 
@@ -107,7 +114,15 @@ def records_of(trace: Trace, number: int, instructions: int, semaphores: int) ->
             }
         ),
         "periods": {split(u)[1]: p for u, p in trace.periods.items() if split(u)[0] == at},
+        "channels": _part(sorted(trace.transfers.channels.items()), number, cores),
+        "waits": {split(u)[1]: w for u, w in trace.transfers.waits.items() if split(u)[0] == at},
     }
+
+
+def _part(channels: list[tuple[int, Any]], number: int, of: int) -> list[Any]:
+    """Return what belongs to one of so many equal controllers."""
+    each = len(channels) // of
+    return [counts for _, counts in channels[number * each : (number + 1) * each]]
 
 
 def _own(label: str) -> str:

@@ -45,6 +45,8 @@ FUNCTIONS = (
 )
 REDUCTIONS = ("max", "min", "sum", "product", "mean")
 HOMES = ("state_buffer", "dram")
+MOVES = ("slice", "pad", "take", "reverse", "tile", "expand")
+"""Operations that move elements of one tensor."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def product(rng: Random, builder: GraphBuilder, dtype: str) -> Grown:
 def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
     """Add an activation, a cast, or a binary with an input that broadcasts."""
     integer, name = now.dtype.startswith("s"), f"y{number}"
-    kinds = ["activation", "binary", "binary", "cast", "reduce", "box", "box"]
+    kinds = ["activation", "binary", "binary", "cast", "reduce", "box", "box", "box"]
     if not integer and now.dims:
         kinds += ["softmax", "norm"]
     if len(now.dims) == 2:
@@ -157,7 +159,7 @@ def _rows(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
     numbers = [rng.randrange(now.dims[0]) for _ in range(rng.randint(1, 9))]
     dims = (len(numbers), now.dims[1])
     shape = text(rng, now.dtype, dims)
-    builder.add("embedding", (now.name,), shape, name=name, indices=numbers)
+    builder.add("take", (now.name,), shape, name=name, indices=numbers, axis=0)
     return Grown(name, now.dtype, dims)
 
 
@@ -181,8 +183,8 @@ def _reduced(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown
 
 
 def _boxes(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
-    """Add a slice, a concatenation, padding or a take, each in any dimensions."""
-    kind, inputs, rank = rng.choice(["slice", "concat", "pad", "take"]), [now.name], len(now.dims)
+    """Add a slice, a concatenation, padding or another move, each in any dimensions."""
+    kind, inputs, rank = rng.choice([*MOVES, "concat"]), [now.name], len(now.dims)
     if kind == "take":
         axis, dims = rng.randrange(rank), list(now.dims)
         places = [rng.randrange(dims[axis]) for _ in range(rng.randint(1, 9))]
@@ -196,9 +198,16 @@ def _boxes(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
         given = {"start": start, "stop": stop, "step": step}
         dims = [len(range(*each)) for each in zip(start, stop, step, strict=True)]
     elif kind == "pad":
-        given = {side: [rng.choice([0, 0, 1, 3]) for _ in now.dims] for side in ("low", "high")}
-        dims = [sum(each) for each in zip(given["low"], now.dims, given["high"], strict=True)]
-        given["value"] = rng.choice([0, 3, -7])
+        dims, given = _padding(rng, now.dims)
+    elif kind == "reverse":
+        given, dims = {"axes": rng.sample(range(rank), rng.randint(1, rank))}, list(now.dims)
+    elif kind == "tile":
+        given = {"repeats": [rng.choice([1, 1, 2, 3]) for _ in now.dims]}
+        dims = [n * times for n, times in zip(now.dims, given["repeats"], strict=True)]
+    elif kind == "expand":
+        axis = rng.randint(0, rank)
+        dims = [*now.dims[:axis], rng.randint(1, 4), *now.dims[axis:]]
+        given = {"broadcast_dimensions": [d for d in range(rank + 1) if d != axis]}
     else:
         axis, dims = rng.randrange(rank), list(now.dims)
         given = {"axis": axis}
@@ -210,6 +219,21 @@ def _boxes(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
         rng.shuffle(inputs)
     builder.add(kind, inputs, text(rng, now.dtype, dims), name=name, **given)
     return Grown(name, now.dtype, tuple(dims))
+
+
+def _padding(rng: Random, dims: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
+    """Return padding of a kind, and the dimensions of what is padded."""
+    mode = rng.choice(["constant", "constant", "edge", "reflect", "symmetric", "wrap"])
+    most = [size - 1 if mode == "reflect" else 3 for size in dims]
+    low, high = ([rng.choice([0, 0, min(1, n), n]) for n in most] for _ in range(2))
+    between = [0] * len(dims)
+    if mode == "constant":
+        between = [rng.choice([0, 0, 1, 2]) for _ in dims]
+        low = [rng.choice([n, -1]) if size > 2 else n for n, size in zip(low, dims, strict=True)]
+    sizes = zip(low, dims, high, between, strict=True)
+    given = {"low": low, "high": high, "interior": between, "mode": mode}
+    given["value"] = rng.choice([0, 3, -7])
+    return [a + n + (n - 1) * c + b for a, n, b, c in sizes], given
 
 
 def _composite(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:

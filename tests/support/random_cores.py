@@ -8,11 +8,19 @@ of instructions drawn before, so nothing stands still, unless a post is lost wit
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import lcm
 from random import Random
 from typing import Any
 
-from support.random_programs import RandomProgram, random_chip, random_dma, spread_over_engines
+from support.random_programs import (
+    RandomProgram,
+    aside,
+    random_chip,
+    random_dma,
+    spread_over_engines,
+)
 from support.random_sequencing import sequenced
+from support.random_transfers import random_organisation
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip, MultiCoreChip
 from systolic.isa import (
@@ -38,10 +46,13 @@ CONSTANTS, MOVED = 128, ("f32", "s8", "bf16", "s32")
 def random_cores(rng: Random, *, most: int = 4, processors: bool = False) -> MultiCoreChip:
     """Return a chip of two to `most` cores of at most 4 x 4, every number drawn at random."""
     many = rng.randint(2, most)
-    clocks = rng.random() < 0.5
-    kinds = [_core(rng, clocks) for _ in range(rng.randint(1, many))]
+    clocks, banks = rng.random() < 0.5, aside(rng, "banks")
+    is_banked = banks.random() < 0.4
+    kinds = [_core(rng, clocks, is_banked=is_banked) for _ in range(rng.randint(1, many))]
     cores = [rng.choice(kinds) for _ in range(many)]
     fed = [_fed_dma(rng, clocks) for _ in range(rng.randint(1, 2))] if processors else []
+    if is_banked:  # timings of DRAM are cycles of all queues
+        fed = [dma | {"clock": "chip"} for dma in fed]
     queues = sum(c.dma.queues for c in cores) + sum(f["queues"] for f in fed if f)
     parts: dict[str, Any] = {
         "name": "random cores",
@@ -49,6 +60,8 @@ def random_cores(rng: Random, *, most: int = 4, processors: bool = False) -> Mul
         "cores": [{"core": core} for core in cores],
         **_controllers(rng, queues, many),
     }
+    if is_banked:
+        parts["controllers"] = _with_banks(banks, parts["controllers"])
     kind = rng.choice(["crossbar", "ring", "mesh", "mesh", "mesh", "none"])
     wires = {
         "kind": kind,
@@ -68,16 +81,40 @@ def random_cores(rng: Random, *, most: int = 4, processors: bool = False) -> Mul
     return MultiCoreChip.model_validate(parts)
 
 
-def _core(rng: Random, clocks: bool) -> Chip:
+def _with_banks(rng: Random, tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the controllers with one organisation for all of them, or for some."""
+    drawn = random_organisation(rng)
+    rows = drawn["organisation"]["banks"] * drawn["organisation"]["channels"]
+    unit = rows * drawn["organisation"]["row_bytes"]
+    stripe = drawn["organisation"]["interleave_bytes"] * drawn["organisation"]["channels"]
+    size = lcm(unit, stripe, 4096) * -(-(1 << 18) // lcm(unit, stripe, 4096))
+    plain = [rng.random() < 0.2 for _ in tables]
+    plain[rng.randrange(len(tables))] = False
+    found, is_ranged = [], "range" in tables[0]
+    for table, is_plain in zip(tables, plain, strict=True):
+        latency = rng.choice([0, 2, 5])
+        dram = drawn | {"size_bytes": size, "latency_cycles": latency}
+        dram = table["dram"] | {"size_bytes": size} if is_plain else dram
+        made = table | {"dram": dram}
+        if is_ranged:
+            place = table["range"][0] // (1 << 18)
+            made["range"] = (place * size, (place + 1) * size)
+        found.append(made)
+    return found
+
+
+def _core(rng: Random, clocks: bool, *, is_banked: bool) -> Chip:
     chip = random_chip(
         rng, clocks=clocks and rng.random() < 0.5, largest=4, engines=rng.random() < 0.3
     )
-    if rng.random() < 0.15:
+    if rng.random() < 0.15 and not is_banked:
         chip = spread_over_engines(chip, rng)
     if rng.random() < 0.4:
         chip = sequenced(chip, rng)
     parts = chip.model_dump()
     parts["state_buffer"]["bytes_per_partition"] = 1 << 14
+    if is_banked:
+        parts["dma"]["clock"] = "core"
     return Chip.model_validate(parts)
 
 
@@ -205,6 +242,8 @@ class RandomCores:
         kind, more, more_at = rng.random(), None, ""
         if kind < 0.3:
             more_at, more = self._into(own, made, dtype, lanes, elements)
+            if more is not None and more.buffer is target.buffer is Buffer.DRAM and self._has_banks:
+                more_at, more = "", None  # DRAM with banks is one of the targets at most
         accumulates = more is None and kind > 0.6
         return DmaMove(
             dma_queue=queue,
@@ -235,6 +274,10 @@ class RandomCores:
     def _talks(self) -> bool:
         """Return whether there are ways between cores."""
         return self.chip.interconnect is not None
+
+    @property
+    def _has_banks(self) -> bool:
+        return any(dram.organisation is not None for dram in self.chip.controller_drams)
 
     def _reached(self, own: str) -> int:
         """Return a core that copies of a place's queues may reach."""

@@ -12,7 +12,8 @@ from systolic.workload.operations.transpose import TransposeAttributes
 
 NOTHING = Bound(0, "nothing need be busy")
 CALCULATED = (
-    "activation", "binary", "requantise", "reduce", "pool", "softmax", "layer_norm", "rms_norm",
+    "activation", "binary", "tensor_scalar", "requantise", "reduce", "pool", "softmax",
+    "layer_norm", "rms_norm", "batch_norm", "instance_norm", "group_norm", "clip",
 )  # fmt: skip
 """Operations whose results are no bytes of their operands, so that engines make every element."""
 

@@ -10,10 +10,9 @@ from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 from systolic.workload.operations.causal_mask import CausalMaskAttributes
 from systolic.workload.operations.conv2d import Conv2dAttributes
-from systolic.workload.operations.embedding import EmbeddingAttributes
 from systolic.workload.operations.image_windows import ImageWindows
+from systolic.workload.operations.index_map import NOWHERE
 from systolic.workload.operations.pool import PoolAttributes
-from systolic.workload.operations.slice import SliceAttributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,12 @@ def needed_elements(graph: Graph, op: Operation, place: int) -> int:
     """Return how many elements of its operand number `place` an operation needs."""
     shape = graph.shape(op.inputs[place])
     every = shape.num_elements()
+    if op.row.index_map is not None:
+        taken = graph.index_map(op)
+        along = zip(taken.follows, taken.places, strict=True)
+        different = ({*each.tolist()} - {NOWHERE} for axis, each in along if axis is not None)
+        return math.prod(map(len, different))
     match op.attributes:
-        case SliceAttributes():
-            return graph.shape(op.output).num_elements()
-        case EmbeddingAttributes(indices=indices):
-            return every // shape.dims[0] * len({*indices})
         case PoolAttributes() as pool:
             used = used_pixels(pool.windows(), shape)
             return shape.dims[0] * shape.dims[3] * math.prod(each.pixels for each in used)

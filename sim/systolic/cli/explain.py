@@ -12,8 +12,10 @@ import typer
 from systolic.cli.options import (
     ChipName,
     Config,
+    Inputs,
     NoCheck,
     Overrides,
+    Shapes,
     WorkOptions,
     is_program,
     run_file_overrides,
@@ -35,6 +37,8 @@ def explain_command(
     config: Config,
     *,
     chip: ChipName = None,
+    inputs: Inputs = None,
+    shapes: Shapes = None,
     no_check: NoCheck = False,
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
@@ -46,7 +50,10 @@ def explain_command(
     from systolic.run.explanation import explain
     from systolic.run.system import is_system_file
 
-    options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
+    options = WorkOptions(
+        chip=chip, inputs=inputs, shapes=shapes, overrides=overrides, no_check=no_check,
+        values=False,
+    )  # fmt: skip
     if config.suffix.lower() == ".toml" and is_system_file(config):
         from systolic.cli.explain_system import explain_system_file
 

@@ -9,21 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from systolic.cli.options import ChipName
-from systolic.errors import SystolicError
+from systolic.cli.options import ChipName, Inputs, Shapes, shape_overrides
+from systolic.errors import SystolicError, shortened
 
 if TYPE_CHECKING:
+    from systolic.workload.importers.given import ModelGiven
     from systolic.workload.importers.graph import Imported
 
 
 def import_command(
-    model: Annotated[Path | None, typer.Argument(help="Model: HLO text.", metavar="FILE")] = None,
+    model: Annotated[
+        Path | None, typer.Argument(help="Model: HLO text, or ONNX.", metavar="FILE")
+    ] = None,
     *,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--output", help="Folder for NAME.toml and NAME.npz."),
     ] = None,
     chip: ChipName = None,
+    shapes: Shapes = None,
+    inputs: Inputs = None,
     operations: Annotated[
         bool, typer.Option("--operations", help="Print which operations of HLO can be done.")
     ] = False,
@@ -40,11 +45,25 @@ def import_command(
     if not is_model(model):
         known = ", ".join(FORMATS)
         raise SystolicError(f"{model}: is no model that can be read (known: {known})")
-    imported = read_model(model)
+    imported = read_model(model, _given(shapes, inputs))
     for line in _said(imported):
         typer.echo(line)
     if out is not None:
         _write(imported, model.stem, out, chip or "ideal_128x128")
+
+
+def _given(shapes: list[str] | None, inputs: list[str] | None) -> ModelGiven:
+    """Return what the options say of a model: sizes, and files of inputs on which shapes depend."""
+    from systolic.workload.importers.given import ModelGiven
+
+    sizes = {each.path[-1]: tuple(each.value) for each in shape_overrides(shapes or ())}
+    files = {}
+    for text in inputs or ():
+        name, equals, file = text.partition("=")
+        if not equals:
+            raise SystolicError(f'--input: needs NAME=FILE.npy, found "{shortened(text)}"')
+        files[name] = Path(file)
+    return ModelGiven(sizes, files)
 
 
 def _table() -> list[str]:
@@ -67,8 +86,10 @@ def _said(imported: Imported) -> list[str]:
     inputs = ", ".join(f"{name} {shape}" for name, shape in _inputs(imported))
     outputs = ", ".join(f"{name} {graph.shape(name)}" for name in imported.outputs)
     size = sum(array.nbytes for array in imported.constants.values())
+    known = [f"constants   by --input: {', '.join(imported.known)}"] if imported.known else []
     return [
         f"inputs      {inputs}",
+        *known,
         f"outputs     {outputs}",
         f"constants   {len(imported.constants)}, {size:,} bytes",
         f"operations  {', '.join(f'{count} {kind}' for kind, count in counts.most_common())}",

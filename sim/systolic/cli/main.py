@@ -20,6 +20,8 @@ LONGEST_LINE = 2000
 # The option by which a user gives the `setting` that an error of the library asks for.
 OPTION_OF = {
     "chip": "--chip CHIP",
+    "input": "--input NAME=FILE.npy",
+    "shape": "--shape NAME=SIZES",
     "folder": "--out FOLDER",
     "jobs": "--jobs N",
     "pins": "--pins FILE",

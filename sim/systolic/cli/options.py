@@ -67,6 +67,14 @@ Inputs = Annotated[
         help="An input, or a folder that holds inputs as NAME.npy.",
     ),
 ]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=SIZES",
+        help="Of a model: sizes of an input (x=1,3,224,224), or an open one (batch=8).",
+    ),
+]
 NoCheck = Annotated[
     bool,
     typer.Option("--no-check", help="Run a program though the checker finds races in it."),
@@ -106,7 +114,8 @@ SeedOption = Annotated[
 class WorkOptions:
     """The options that say how a run file or a program is run; None: the option was not given.
 
-    inputs, overrides, layers, images: the texts of these options. values: False for times only.
+    inputs, shapes, overrides, layers, images: the texts of these options. values: False for times
+    only.
     """
 
     engine: str | None = None
@@ -119,6 +128,7 @@ class WorkOptions:
     images: str | None = None
     home: str | None = None
     seed: int | None = None
+    shapes: Sequence[str] | None = None
 
 
 @contextmanager
@@ -147,6 +157,7 @@ def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
         "--engine": options.engine,
         "--chip": options.chip,
         "--input": options.inputs,
+        "--shape": options.shapes,
         "--layers": options.layers,
         "--images": options.images,
         "--home": options.home,
@@ -218,7 +229,26 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
         if value is not None:
             text = f"workload.{key}={json.dumps(value)}"
             found.append(Override(("workload", key), value, option, Path(), text))
+    found += shape_overrides(options.shapes or ())
     return found + _input_data(config, options.inputs or (), found)
+
+
+def shape_overrides(texts: Sequence[str]) -> list[Override]:
+    """Return overrides that give sizes to a model: NAME=1,3,224,224, or NAME=8."""
+    from systolic.config import Override
+
+    found = []
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        numbers = sizes.split(",")
+        if not name or not all(map(is_number, numbers)):
+            needed = "NAME=SIZES, such as x=1,3,224,224 or batch=8"
+            raise SystolicError(f'--shape: needs {needed}, found "{shortened(text)}"')
+        value = list(map(int, numbers))
+        key = ("workload", "shapes", name)
+        text_form = f"workload.shapes.{json.dumps(name)}={json.dumps(value)}"
+        found.append(Override(key, value, f"--shape {text}", Path(), text_form))
+    return found
 
 
 def _input_data(config: Path, given: Sequence[str], others: Sequence[Override]) -> list[Override]:

@@ -14,6 +14,7 @@ from systolic.cli.options import (
     Inputs,
     NoCheck,
     Overrides,
+    Shapes,
     WorkOptions,
     is_number,
     is_program,
@@ -83,6 +84,7 @@ def draw_command(
     list_views: Annotated[bool, typer.Option("--list", help="Name all views.")] = False,
     chip: ChipName = None,
     inputs: Inputs = None,
+    shapes: Shapes = None,
     no_check: NoCheck = False,
     overrides: Overrides = None,
 ) -> None:
@@ -114,7 +116,12 @@ def draw_command(
     _refuse_idle_options(view, plot, given)
     _require_free(path, work)
     options = WorkOptions(
-        chip=chip, inputs=inputs, overrides=overrides, no_check=no_check, values=False
+        chip=chip,
+        inputs=inputs,
+        shapes=shapes,
+        overrides=overrides,
+        no_check=no_check,
+        values=False,
     )
     summaries = [work] if plot.given == "summary" else []
     _refuse_other_kind(view, plot, work)
@@ -373,6 +380,7 @@ def _refuse_run_options(options: WorkOptions, why: str) -> None:
         "--set": options.overrides,
         "--chip": options.chip,
         "--input": options.inputs,
+        "--shape": options.shapes,
         "--no-check": options.no_check,
     }
     for option, value in given.items():

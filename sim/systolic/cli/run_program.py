@@ -70,7 +70,9 @@ class ProgramJob:
 def prepare(path: Path, options: WorkOptions) -> ProgramJob:
     """Return the job of running a program file as the command line says."""
     engine = checked_engine(options.engine or "event")
-    for option, given in (("--layers", options.layers), ("--images", options.images)):
+    for option, given in (
+        ("--layers", options.layers), ("--images", options.images), ("--shape", options.shapes),
+    ):  # fmt: skip
         if given is not None:
             raise SystolicError(f"{option}: is for run files of networks, and {path} is a program")
     module, sha256 = read_program(path)

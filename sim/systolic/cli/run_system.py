@@ -31,6 +31,7 @@ def system_of(path: Path, options: WorkOptions) -> System:
     given = {
         "--chip": options.chip,
         "--input": options.inputs,
+        "--shape": options.shapes,
         "--layers": options.layers,
         "--images": options.images,
         "--no-check": options.no_check,

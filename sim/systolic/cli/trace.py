@@ -15,6 +15,7 @@ from systolic.cli.options import (
     Inputs,
     NoCheck,
     Overrides,
+    Shapes,
     WorkOptions,
     is_program,
     run_file_overrides,
@@ -41,6 +42,7 @@ def trace_command(
     engine: EngineOption = None,
     chip: ChipName = None,
     inputs: Inputs = None,
+    shapes: Shapes = None,
     no_check: NoCheck = False,
     overrides: Overrides = None,
 ) -> None:
@@ -51,6 +53,7 @@ def trace_command(
         engine=engine,
         chip=chip,
         inputs=inputs,
+        shapes=shapes,
         overrides=overrides,
         no_check=no_check,
         values=needs_values(kind),

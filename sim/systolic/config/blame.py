@@ -18,11 +18,14 @@ class Blame:
     path: Path
     overrides: tuple[Override, ...]
 
-    def line(self, table: str, key: str, text: str) -> ConfigError:
-        """Return the one-line error about `key` of `table`, which is "" at the top of the file."""
+    def line(self, table: str, key: str, text: str, setting: str | None = None) -> ConfigError:
+        """Return the one-line error about `key` of `table`, which is "" at the top of the file.
+
+        setting: what it asks the user to give, if anything (`SystolicError`).
+        """
         place = (table, key) if table else (key,)
         origin = origin_of(place, self.overrides, str(self.path))
-        return ConfigError(f"{origin}: {f'[{table}] ' if table else ''}{key}: {text}")
+        return ConfigError(f"{origin}: {f'[{table}] ' if table else ''}{key}: {text}", setting)
 
     @contextmanager
     def on(self, table: str, key: str) -> Iterator[None]:
@@ -30,4 +33,4 @@ class Blame:
         try:
             yield
         except SystolicError as error:
-            raise self.line(table, key, str(error)) from None
+            raise self.line(table, key, str(error), error.setting) from None

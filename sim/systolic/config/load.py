@@ -107,7 +107,11 @@ class RunConfig:
         return load_overridden(self.path, (*self.overrides, *overrides), self.recorded)
 
 
-def load_run(path: str | Path, overrides: Sequence[str | Override] = ()) -> RunConfig:
+def load_run(
+    path: str | Path,
+    overrides: Sequence[str | Override] = (),
+    arrays: Mapping[str, Array] | None = None,
+) -> RunConfig:
     """Return the run that a run file describes.
 
     Args:
@@ -115,13 +119,14 @@ def load_run(path: str | Path, overrides: Sequence[str | Override] = ()) -> RunC
         overrides: what replaces values of the file, such as ``compile.drain=row``,
             ``chip=other.toml`` (a path from the current directory) or ``chip.pe_array.rows=5``.
             Of two overrides of one key the later counts.
+        arrays: inputs of a model by name, on which its shapes may depend.
 
     Raises:
         ConfigError: one line naming the file (or override), table and key.
 
     """
     parsed = (Override.parse(each) if isinstance(each, str) else each for each in overrides)
-    return load_overridden(Path(path), tuple(parsed))
+    return Loader(Path(path), arrays=arrays).load(tuple(parsed))
 
 
 def load_recorded(path: Path, recorded: Recorded) -> RunConfig:
@@ -141,11 +146,17 @@ class Loader:
 
     The parts of two runs are the same objects where their overrides are the same. path: the run
     file, or a file whose `base` names one: all it says besides is put in place of what the base
-    says.
+    says. arrays: inputs of a model, on which its shapes may depend.
     """
 
-    def __init__(self, path: Path, recorded: Recorded | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        recorded: Recorded | None = None,
+        arrays: Mapping[str, Array] | None = None,
+    ) -> None:
         self._recorded = recorded
+        self._arrays = arrays or {}
         tables = recorded.tables if recorded else _tables(path)
         self.path, self._tables, self._own = _based(path, tables)
         self._chip_files: dict[Path, dict[str, Any]] = {}
@@ -179,7 +190,7 @@ class Loader:
 
     def _work(self, own: tuple[Override, ...], overrides: tuple[Override, ...]) -> _Work:
         """Return what a run file says of everything but the chip's own values."""
-        run = _run_file(self._tables, self.path, own)
+        run = _run_file(self._tables, self.path, own, self._arrays)
         if self._recorded and setter_of(("chip",), overrides) is None:
             chip_path = self._recorded.chip_path
         else:
@@ -280,12 +291,17 @@ def _leaves(
             yield (*place, key), value
 
 
-def _run_file(tables: dict[str, Any], path: Path, overrides: tuple[Override, ...]) -> RunFile:
+def _run_file(
+    tables: dict[str, Any],
+    path: Path,
+    overrides: tuple[Override, ...],
+    arrays: Mapping[str, Array],
+) -> RunFile:
     given = apply(tables, overrides)
     if "chip" not in given and is_model(path):
         raise ConfigError(f"{path}: is a model, which names no chip; needs one", setting="chip")
     blame = Blame(path, overrides)
-    given = with_operands(with_model(given, path.parent, blame), blame)
+    given = with_operands(with_model(given, path.parent, blame, arrays), blame)
     try:
         return RunFile.model_validate(given)
     except ValidationError as error:

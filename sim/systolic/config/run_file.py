@@ -69,12 +69,20 @@ class WorkloadTable(OperandKeys, AttributeKeys):
         default=None,
         description="a model beside the run, such as net.hlo, whose operations these are",
     )
+    shapes: dict[str, int | list[int]] = Field(
+        default={},
+        description="of a model: the dimensions of an input by its name, or the size of a "
+        "dimension that the model leaves open",
+    )
     tensors: dict[str, TensorTable] = Field(default={}, description="inputs of a graph, by name")
     ops: tuple[OperationTable, ...] = Field(
         default=(), strict=False, description="operations of a graph"
     )
     outputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(), description="results of a graph (default: those that no operation takes)"
+    )
+    int64: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="results, s32 on the chip, that files hold as int64"
     )
     layers: Annotated[tuple[int, int], Field(strict=False)] | None = Field(
         default=None,

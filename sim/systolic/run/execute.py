@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from systolic.arrays import Array
 from systolic.bounds import product_multiply_adds, run_bound
 from systolic.compiler import CompiledGraph, compile_graph
@@ -121,7 +123,7 @@ def run(
     how = Settings(engine or "event", values, kinds, grid, progress, check)
     if isinstance(work, str | Path) and is_model(Path(work)):
         named = None if chip is None or isinstance(chip, Chip) else str(chip)
-        work = model_run(Path(work), named) if chip else load_run(work)
+        work = model_run(Path(work), named, inputs) if chip else load_run(work)
         inputs = None if inputs is None else model_inputs(work, inputs)
     if inputs is not None and not isinstance(inputs, Mapping):
         raise SystolicError("run: needs inputs by name; only a model takes them as a list")
@@ -156,9 +158,9 @@ class _PreparedRun:
     """A graph, ready to be compiled and run, and the summary's entries on its origin.
 
     load: gives the inputs; it is called once the program has passed its checks. sources: where the
-    elements of an input come from, if a run file says it. lone: the graph is a run file's single
-    transpose. judge: gives the accuracy of a network, if a run file has labels. images: that the
-    graph takes together, if it is a network of images.
+    elements of an input come from, if a run file says it. int64: outputs that are given so. lone:
+    the graph is a run file's single transpose. judge: gives the accuracy of a network, if a run
+    file has labels. images: that the graph takes together, if it is a network of images.
     """
 
     name: str
@@ -171,6 +173,7 @@ class _PreparedRun:
     lone: bool = False
     judge: Judge | None = None
     images: int | None = None
+    int64: tuple[str, ...] = ()
 
 
 def _of_config(
@@ -193,6 +196,7 @@ def _of_config(
         lone=config.is_lone_transpose,
         judge=judge_of(config) if how.values else None,
         images=images_of_run(config),
+        int64=config.workload.int64,
     )
 
 
@@ -328,7 +332,8 @@ def _run_stages(work: _PreparedRun, how: Settings, compiled: CompiledGraph | Non
         summary["images_per_second"] = images_per_second(work.images, summary["time_ns"])
     if work.judge:
         summary["accuracy"] = work.judge(outputs)
-    return Result(summary, outputs, outcome.trace, chip, compiled.program, compiled)
+    given = {n: a.astype(np.int64) if n in work.int64 else a for n, a in outputs.items()}
+    return Result(summary, given, outcome.trace, chip, compiled.program, compiled)
 
 
 def _summary(

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from systolic.arrays import Array
 from systolic.config import Override, RunConfig, load_run
 from systolic.errors import WorkloadError, listed, perhaps, shortened
+from systolic.workload.importers.given import ModelGiven
 from systolic.workload.importers.models import read_model
 
 ANY_CHIP = "ideal_4x4"
 """Stands in a run until the chip of a Python caller takes its place."""
 
 
-def model_run(path: Path, chip: str | None) -> RunConfig:
-    """Return the run of a model. chip: the name or file of one; None: the caller has a `Chip`."""
-    return load_run(path, [Override(("chip",), chip or ANY_CHIP, "run", Path())])
+ModelArrays: TypeAlias = "Mapping[str, Array] | Sequence[Array]"
 
 
-def model_inputs(
-    config: RunConfig, given: Mapping[str, Array] | Sequence[Array]
-) -> dict[str, Array]:
+def model_run(path: Path, chip: str | None, given: ModelArrays | None) -> RunConfig:
+    """Return the run of a model. chip: the name or file of one; None: the caller has a `Chip`.
+
+    given: arrays of inputs, which say open sizes, and are constants where shapes depend on them.
+    """
+    return load_run(
+        path, [Override(("chip",), chip or ANY_CHIP, "run", Path())], by_name(given or {})
+    )
+
+
+def by_name(given: ModelArrays) -> dict[str, Array]:
+    """Return arrays by the names of inputs, or by their numbers as texts."""
+    pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
+    return {str(key): array for key, array in pairs}
+
+
+def model_inputs(config: RunConfig, given: ModelArrays) -> dict[str, Array]:
     """Return the inputs of a model's graph: its constants, and what the caller gives.
 
     given: arrays by name, by number, or a list in the order of the file. Inputs that no operation
@@ -31,12 +45,12 @@ def model_inputs(
         WorkloadError: an input is missing, is not the model's, or is given twice.
 
     """
-    imported = read_model(config.path)
-    names = imported.inputs
-    pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
+    arrays = by_name(given)
+    imported = read_model(config.path, ModelGiven(values=arrays))
+    names = imported.names
     found: dict[str, Array] = {}
-    for key, array in pairs:
-        name = str(key)
+    for key, array in arrays.items():
+        name = key
         if name not in names and name.isdecimal() and int(name) < len(names):
             name = names[int(name)]
         if name not in names:

@@ -21,7 +21,7 @@ from systolic.machine import Image, Memory
 from systolic.machine.array_shape import grid_shape
 from systolic.run.result import Result
 from systolic.trace.grid import GridHistory, GridState
-from systolic.trace.words import BUFFERS, KINDS, VALUE_TYPES, WordTable, decimal
+from systolic.trace.words import BUFFERS, KINDS, NO_CORE, VALUE_TYPES, WordTable, decimal
 
 WRITES = ("write", "psum_write")
 """The kinds of words that a run must record for a snapshot."""
@@ -113,22 +113,11 @@ def _apply(
 
 
 def _of_core(result: Result, rows: npt.NDArray[np.void], core: str) -> npt.NDArray[np.void]:
-    """Return the words that are written into the buffers of a core; all, if there is one core."""
+    """Return the words that lie in the buffers of a core, or in DRAM; all, if there is one core."""
     if result.several is None:
         return rows
-    numbers = np.unique(rows["instruction"])
-    own = [index for index in numbers if _is_of(result, int(index), core)]
-    return rows[np.isin(rows["instruction"], own)]
-
-
-def _is_of(result: Result, index: int, core: str) -> bool:
-    """Return whether an instruction writes into the buffers of a core, or into DRAM for it."""
-    assert result.several is not None
-    instruction = result.program.instructions[index]
-    at = result.several.launches[result.several.launch_of[index]].at
-    if isinstance(instruction, DmaMove):
-        at = instruction.target_at or at
-    return at == core
+    owner = rows["core"]
+    return rows[(owner == NO_CORE) | (owner == int(core.removeprefix("core")))]
 
 
 def _grid_of(result: Result, core: str) -> GridHistory:

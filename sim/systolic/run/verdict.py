@@ -245,8 +245,13 @@ def _ways(compiled: CompiledGraph, matrix: Matrix, matrices: Array) -> int:
 
 
 def _is_of_factors(compiled: CompiledGraph, matrix: Matrix, op: Operation) -> bool:
-    """Return whether a turned matrix shows the factors of a move, not dimensions of a tensor."""
-    return matrix.tensor == op.output and _shown_place(compiled, matrix) is not None
+    """Return whether a turned matrix shows the factors of a move, not dimensions of a tensor.
+
+    Rows that were picked from a place are dimensions of the result.
+    """
+    if matrix.tensor != op.output or op.row.index_map is not None:
+        return False
+    return _shown_place(compiled, matrix) is not None
 
 
 def _shown_place(compiled: CompiledGraph, matrix: Matrix) -> TensorInDram | None:

@@ -6,9 +6,11 @@ them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -18,9 +20,19 @@ from systolic.trace.grid import GridHistory, GridShape, LoadPass, MatMulPass
 from systolic.trace.labels import Claim, resolve
 from systolic.trace.records import FetchTimes, InstructionTimes, SemaphoreEvent, Stall, Trace
 from systolic.trace.transfers import Transfers
-from systolic.trace.words import KINDS, Words, WordTable
+from systolic.trace.words import KINDS, NO_CORE, Words, WordTable
 
 _Pass = TypeVar("_Pass", LoadPass, MatMulPass)
+
+
+_CORE = re.compile(r"core([0-9]+)\.")
+
+
+@cache
+def _core_of(unit: str) -> int:
+    """Return the number of the core in the name of a unit, NO_CORE if there is none."""
+    found = _CORE.match(unit)
+    return int(found[1]) if found else NO_CORE
 
 
 @dataclass
@@ -55,7 +67,8 @@ class Recorder:
     def words(self, kind: str, unit: str, instruction: int, words: Words) -> None:
         """Record words if that kind is wanted."""
         if kind in self.kinds:
-            self.chunks.append(words.rows(kind, self.units.index(unit), instruction))
+            core = _core_of(unit)
+            self.chunks.append(words.rows(kind, self.units.index(unit), instruction, core))
 
     def post(self, tick: int, unit: str, semaphore: int) -> None:
         """Record a post made in the cycle of `unit` that begins at `tick`."""

@@ -33,11 +33,13 @@ VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = tuple(
 _CODE = {name: code for code, (name, _) in enumerate(VALUE_TYPES)}
 
 ORDER = (
-    "tick", "kind", "unit", "buffer", "partition", "address", "instruction", "type", "bits",
+    "tick", "kind", "unit", "core", "buffer", "partition", "address", "instruction", "type", "bits",
 )  # fmt: skip
 """The columns by which rows are sorted: the last two for what is read of one place as several
-types, and for what is written to one address of two cores.
+types, and for what is written to one address of two places.
 """
+NO_CORE = -1
+"""In column `core`: the word lies in DRAM, or on a chip of one core."""
 
 HEADER = "cycle,unit,buffer,partition,address,value"
 """The columns of words, and of events, as CSV."""
@@ -46,7 +48,8 @@ ROW = np.dtype(
     [
         ("tick", np.int64),
         ("kind", np.uint8),
-        ("unit", np.uint8),
+        ("unit", np.uint16),
+        ("core", np.int8),
         ("buffer", np.uint8),
         ("partition", np.int32),
         ("address", np.int64),
@@ -62,7 +65,8 @@ class Words:
     """Words of one instruction, as 1-D columns of equal length.
 
     values: in the numpy type of `dtype`; addresses: element indices in the partition. buffer: one
-    of BUFFERS, that they were read from or written to.
+    of BUFFERS, that they were read from or written to. core: that has the buffer (None: that of the
+    unit).
     """
 
     buffer: str
@@ -71,10 +75,13 @@ class Words:
     addresses: npt.NDArray[Any]
     dtype: str
     values: npt.NDArray[Any]
+    core: int | None = None
 
-    def rows(self, kind: str, unit: int, instruction: int) -> npt.NDArray[np.void]:
-        """Return them as rows of the word table."""
+    def rows(self, kind: str, unit: int, instruction: int, core: int) -> npt.NDArray[np.void]:
+        """Return them as rows of the word table; core: of the unit, or NO_CORE."""
         rows = np.empty(self.values.shape, ROW)
+        own = core if self.core is None else self.core
+        rows["core"] = own if self.buffer != "dram" else NO_CORE
         rows["kind"], rows["unit"], rows["instruction"] = KINDS.index(kind), unit, instruction
         rows["tick"], rows["partition"] = self.ticks, self.partitions
         rows["buffer"] = BUFFERS.index(self.buffer)
@@ -131,7 +138,8 @@ class WordTable:
         for row, value in zip(self.rows, self.values(), strict=True):
             unit = self.units[row["unit"]]
             cycle = row["tick"] // ticks_per_cycle[unit]
-            buffer = BUFFERS[row["buffer"]]
+            core = "" if row["core"] == NO_CORE else f"core{row['core']}."
+            buffer = core + BUFFERS[row["buffer"]]
             yield f"{cycle},{unit},{buffer},{row['partition']},{row['address']},{value}"
 
 

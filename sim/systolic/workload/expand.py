@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from systolic.errors import WorkloadError
 from systolic.workload.graph import Graph, make_graph
 from systolic.workload.operation import Operation
-from systolic.workload.operations.composite import OUT
+from systolic.workload.operations.recipe import OUT
 from systolic.workload.tensor import Tensor
 
 
@@ -22,14 +22,14 @@ def expanded(graph: Graph) -> Graph:
         WorkloadError: a tensor of the graph has the name of a part.
 
     """
-    if all(op.row.parts is None for op in graph.operations):
+    parts = {op.name: list(_parts(graph, op)) for op in graph.operations}
+    if not any(parts.values()):
         return graph
     tensors, operations = dict(graph.tensors), list[Operation]()
     for op in graph.operations:
-        if op.row.parts is None:
+        if not parts[op.name]:
             operations.append(op)
-            continue
-        for part, tensor in _parts(graph, op):
+        for part, tensor in parts[op.name]:
             if part.output != op.output and part.output in tensors:
                 raise WorkloadError(
                     f'tensor "{part.output}": a part of operation "{op.name}" ({op.kind}) has that '
@@ -41,8 +41,9 @@ def expanded(graph: Graph) -> Graph:
 
 
 def _parts(graph: Graph, op: Operation) -> Iterator[tuple[Operation, Tensor]]:
-    """Yield the parts of a composite, each with its result."""
-    assert op.row.parts is not None
+    """Yield the parts of a composite, each with its result; nothing of another operation."""
+    if op.row.parts is None:
+        return
     shapes = [graph.shape(name) for name in op.inputs]
     names = {str(number): name for number, name in enumerate(op.inputs)} | {OUT: op.output}
     for part in op.row.parts(shapes, graph.shape(op.output), op.attributes):

@@ -15,6 +15,7 @@ from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.layout import Shape
 from systolic.workload.operation import Operation, default_shape, make_attributes, settled
 from systolic.workload.operations.aliases import ALIASES, operation_named
+from systolic.workload.operations.index_map import IndexMap
 from systolic.workload.operations.table import OPERATIONS
 from systolic.workload.tensor import HOMES, Home, Tensor
 
@@ -43,6 +44,12 @@ class Graph:
     def producer(self, name: str) -> Operation | None:
         """Return the operation that makes a tensor; None of an input."""
         return next((op for op in self.operations if op.output == name), None)
+
+    def index_map(self, op: Operation) -> IndexMap:
+        """Return where the elements of an operation's result come from, if it only moves them."""
+        assert op.row.index_map is not None
+        shapes = [self.shape(name) for name in op.inputs]
+        return op.row.index_map(shapes, self.shape(op.output), op.attributes)
 
     @property
     def inputs(self) -> tuple[str, ...]:

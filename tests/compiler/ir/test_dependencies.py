@@ -37,3 +37,9 @@ def test_all_writers_are_waited_for_if_none_is_of_the_same_piece() -> None:
     region.write(2, "activation", touched=SECOND)
     region.write(3, "pooling", touched=SECOND)
     assert [ref.step for ref in region.read(9, "pe_array", touched=FIRST)] == [2, 3]
+
+
+def test_a_reader_behind_the_end_of_a_phase_waits_for_all_of_it() -> None:
+    region = in_two_pieces()
+    region.end_phase()
+    assert [ref.step for ref in region.read(9, "pe_array", touched=FIRST)] == [0, 1]

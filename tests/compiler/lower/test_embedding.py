@@ -10,7 +10,8 @@ from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.errors import WorkloadError
 from systolic.isa import DmaCopy
-from systolic.workload import GraphBuilder
+from systolic.layout import Shape
+from systolic.workload import GraphBuilder, Tensor
 
 CHIP = ideal_chip(4, 4, dma={"queues": 3})
 ENGINES = ("event", "register")
@@ -70,13 +71,37 @@ def test_numbers_in_memory_change_no_cycle():
     assert runs[0].cycles == runs[1].cycles
 
 
+def test_rows_by_number_that_a_reshape_takes():
+    """Of rows in DRAM the picked ones are brought, and not the first ones."""
+    builder = GraphBuilder("dram")
+    builder.tensor("table", "s32[8,9]{1,0:T(4,8)}")
+    rows = Tensor(Shape.parse("s32[3,9]"), "state_buffer")
+    builder.add("embedding", ("table",), rows, name="rows", indices=(0, 1, 6))
+    builder.add("reshape", ("rows",), Tensor(Shape.parse("s32[27]"), "state_buffer"), name="y")
+    table = np.arange(72, dtype=np.int32).reshape(8, 9)
+    found = systolic.run(builder.graph(), "neuroncore_v2", {"table": table})
+    assert np.array_equal(found.outputs["y"], table[[0, 1, 6]].reshape(-1))
+
+
 @pytest.mark.parametrize(
     ("table", "tokens", "text"),
     [
-        ("f32[11,6]", (3, 11), "indices: needs numbers from 0 to 10, rows of f32[11,6], found 11"),
-        ("f32[11,6]", (-1,), "indices: needs numbers from 0 to 10, rows of f32[11,6], found -1"),
-        ("f32[11,6]", (), "indices: needs numbers from 0 to 10, rows of f32[11,6], found none"),
-        ("f32[2,11,6]", (1,), "needs a table of rows and columns, found f32[2,11,6]"),
+        (
+            "f32[11,6]",
+            (3, 11),
+            "indices: needs numbers from 0 to 10, places along axis 0 of f32[11,6], found 11",
+        ),
+        (
+            "f32[11,6]",
+            (-1,),
+            "indices: needs numbers from 0 to 10, places along axis 0 of f32[11,6], found -1",
+        ),
+        (
+            "f32[11,6]",
+            (),
+            "indices: needs numbers from 0 to 10, places along axis 0 of f32[11,6], found none",
+        ),
+        ("f32[2,11,6]", (1,), "f32[2,11,6] gives f32[1,11,6], but out is f32[1,6]"),
         ("f32[11,5]", (1,), "f32[11,5] gives f32[1,5], but out is f32[1,6]"),
         ("bf16[11,6]", (1,), "bf16[11,6] gives bf16[1,6], but out is f32[1,6]"),
     ],

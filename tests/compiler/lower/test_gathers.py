@@ -67,8 +67,15 @@ def test_all_rows_of_a_tile_are_copied_by_one_instruction():
          "dimension 1 of f32[5,9,7]: needs 0 <= start < stop <= 9 and a step of at least 1, "
          "found 2:9:0"),
         ("slice", {"step": [1, 1, 1]}, "f32[5,9,7] gives f32[3,7,7], but out is f32[3,4,7]"),
-        ("pad", {"low": [0, -1, 0]},
-         "low: needs a number of at least 0 for each dimension of f32[5,9,7], found [0, -1, 0]"),
+        ("pad", {"low": [0, -1]},
+         "low: needs a number for each dimension of f32[5,9,7], found [0, -1]"),
+        ("pad", {"low": [0, -9, 0], "high": [0, 0, 0]},
+         "low, high: [0, -9, 0] and [0, 0, 0] leave nothing of f32[5,9,7]"),
+        ("pad", {"interior": [0, -1, 0]},
+         "interior: needs a number of at least 0 for each dimension of f32[5,9,7], "
+         "found [0, -1, 0]"),
+        ("pad", {"low": [0, 0, 7], "mode": "reflect"},
+         "f32[5,9,7] gives f32[5,10,14], but out is f32[5,12,8]"),
         ("concat", {"axis": 3}, "axis: needs 0 to 2, an axis of f32[5,9,7], found 3"),
         ("concat", {"axis": 0}, "f32[5,9,7] gives f32[10,9,7], but out is f32[5,18,7]"),
     ],

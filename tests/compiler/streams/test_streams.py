@@ -122,7 +122,7 @@ def test_many_random_works_on_shipped_chips(name):
         is_right(SCRIPT["drawn"](rng, chip, ("elementwise", "structural"), 20_000), chip, rng)
 
 
-@pytest.mark.parametrize("kind", ["_reduce", "_pool"])
+@pytest.mark.parametrize("kind", ["_reduce", "_pool", "_norm"])
 def test_reductions_and_pools(kind):
     rng, done = Random(kind), 0
     draw = next(each for each in SCRIPT["FAMILIES"]["reduced"] if each.__name__ == kind)

@@ -1,7 +1,7 @@
 """Is the cycle right? Cores that do not talk, and share nothing, have the traces they have alone.
 
-Bit for bit: random programs on random chips on both engines, and all shipped runs whose DRAM has no
-organisation on the event engine, each beside itself on a chip of two cores.
+Bit for bit: random programs on random chips on both engines, and all shipped runs on the event
+engine, each beside itself on a chip of two cores.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from support.cores_alone import beside_itself, records, records_of, uncoupled
 from support.random_programs import RandomProgram, random_chip, spread_over_engines
 from support.random_sequencing import sequenced
 from support.random_table import TableProgram, whole_chip
+from support.random_transfers import RandomTransfers, organised_chip
 from support.shared_posts import with_shared_posts
 from support.tiers import quick_first
 from systolic.compiler import compile_graph
@@ -40,10 +41,24 @@ def made(seed: int) -> tuple[Chip, Program, list[Image]]:
         if seed % 4 in (1, 2):
             chip = sequenced(chip, rng)
         program, images = RandomProgram(rng, chip, elementwise=True).build(rng.randint(3, 30))
+    return with_enough_shares(chip), with_shared_posts(program, chip, rng), images
+
+
+def with_enough_shares(chip: Chip) -> Chip:
+    """Return a chip whose DRAM has a byte in every cycle for each share on a chip of several."""
+    if chip.dram.organisation is not None:
+        return chip
     parts = chip.model_dump()
     shares = 2 * COPIES * parts["dma"]["queues"]
     parts["dram"]["bytes_per_cycle"] = max(shares, parts["dram"]["bytes_per_cycle"])
-    return Chip.model_validate(parts), with_shared_posts(program, chip, rng), images
+    return Chip.model_validate(parts)
+
+
+def made_with_banks(seed: int) -> tuple[Chip, Program, list[Image]]:
+    rng = Random(f"banks {seed}")
+    chip = organised_chip(rng, clocks=seed % 2 == 0)
+    program, images = RandomTransfers(rng, chip).build(rng.randint(2, 14))
+    return chip, program, images
 
 
 def hold_against_alone(
@@ -58,7 +73,7 @@ def hold_against_alone(
     expected = records(alone.trace)
     counts = len(program.instructions), len(program.semaphores)
     for number in range(COPIES):
-        found = records_of(outcome.trace, number, *counts)
+        found = records_of(outcome.trace, number, *counts, cores=COPIES)
         for name, wanted in expected.items():
             assert found[name] == wanted, (number, name)
     if values:
@@ -74,6 +89,12 @@ def test_random_programs_beside_themselves(seed: int, engine: str) -> None:
     hold_against_alone(*made(seed), engine)
 
 
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("seed", quick_first(range(60), 10))
+def test_random_transfers_from_banks_beside_themselves(seed: int, engine: str) -> None:
+    hold_against_alone(*made_with_banks(seed), engine)
+
+
 def shipped() -> list[str]:
     """Return the names of runs whose chips may have several cores."""
     folders = CONFIGS / "runs", CONFIGS / "networks"
@@ -84,11 +105,5 @@ def shipped() -> list[str]:
 @pytest.mark.parametrize("name", shipped())
 def test_shipped_runs_beside_themselves(name: str) -> None:
     config = load_run(CONFIGS / f"{name}.toml")
-    if config.chip.dram.organisation is not None:
-        return  # refused with [[cores]]
     compiled = compile_graph(name, config.graph, config.chip, config.options)
-    chip = config.chip.model_dump()
-    chip["dram"]["bytes_per_cycle"] = max(
-        chip["dram"]["bytes_per_cycle"], 2 * COPIES * chip["dma"]["queues"]
-    )
-    hold_against_alone(Chip.model_validate(chip), compiled.program, [], "event", values=False)
+    hold_against_alone(with_enough_shares(config.chip), compiled.program, [], "event", values=False)

@@ -2,8 +2,8 @@
 
 Same trace, same bits. They share no timing code: the register engine steps all cores in one loop.
 Chips have two to four cores of at most 4 x 4, alike or different, with any clocks; programs share
-DRAM, DMA engines, pools and posts. A tenth runs in the slow tier; SYSTOLIC_RANDOM_CORES=10000 runs
-them all.
+DRAM, with and without banks, DMA engines, pools and posts. A tenth runs in the slow tier;
+SYSTOLIC_RANDOM_CORES=10000 runs them all.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ def test_the_programs_share_all_that_can_be_shared() -> None:
             seen["refused at another core"] += split(stall.buffer)[0] != split(stall.unit)[0]
             seen["refused by DMA"] += is_move and stall.winner.endswith(".dma")
         seen["clocks"] += len(set(trace.periods.values())) > 1
+        seen["bursts"] += any(each.bursts for each in trace.transfers.channels.values())
         seen["several programs"] += len({launch.at for launch in joint.launches}) < len(
             joint.launches
         )
-    assert len(seen) == 15, seen
+    assert len(seen) == 16, seen
     assert min(seen.values()) > 5, seen

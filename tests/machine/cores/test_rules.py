@@ -14,7 +14,7 @@ import pytest
 from support.blocks import state
 from support.chips import ideal_chip
 from support.cores_by_seed import same
-from systolic.errors import SimulationError
+from systolic.errors import ProgramError, SimulationError
 from systolic.hw.spec import MultiCoreChip
 from systolic.isa import Access, Buffer, ChipModule, Memset, Module, Program, Section, Wait
 from systolic.isa.instruction import Command, DmaMove, RemotePost
@@ -269,3 +269,71 @@ def test_both_engines_find_the_deadlock() -> None:
     for engine in ("event", "register"):
         with pytest.raises(SimulationError, match="deadlock"):
             simulate_chip(chip_of(), module, engine=engine)  # type: ignore[arg-type]
+
+
+# -- DRAM with channels and banks ------------------------------------------------------------------
+
+
+def with_banks(pool_bytes: int, **tables: Any) -> MultiCoreChip:
+    """Return two cores, and two controllers of one bank each: bursts of 16 bytes, 4 in a cycle."""
+    organisation = {
+        "channels": 1,
+        "banks": 1,
+        "row_bytes": 16,
+        "burst_bytes": 16,
+        "interleave_bytes": 16,
+        "activate_cycles": 3,
+        "precharge_cycles": 0,
+    }
+    drams = {"size_bytes": 4096, "bytes_per_cycle": 4, "organisation": organisation}
+    return chip_of(
+        {"kind": "crossbar", "bytes_per_cycle": pool_bytes},
+        {"queues": 1},
+        controllers=[{"count": 2, "dram": drams, "interleave_bytes": 16}],
+        **tables,
+    )
+
+
+READ = {"source_at": "", "target_at": "core0"}
+
+
+@pytest.mark.parametrize(("pool_bytes", "last"), [(4, 13), (3, 17), (2, 21)])
+def test_bursts_move_what_the_pools_give_and_what_is_left_is_kept(
+    pool_bytes: int, last: int
+) -> None:
+    """3 + 4 cycles for each half over 4 bytes; over fewer, beats wait for their bytes."""
+    copy = move(**READ, source=dram(0, 8), target=state(0, 1, 2 * BANK, 8))
+    outcome = run(with_banks(pool_bytes), core0=[copy])
+    assert spans(outcome)[0][1] == last
+    assert [c.bursts for c in outcome.trace.transfers.channels.values()] == [1, 1]
+
+
+def test_what_is_added_behind_banks_takes_twice_as_long_and_a_second_target_is_read_once() -> None:
+    image = Image(dram(0), np.arange(4, dtype=np.float32))
+    added = move("core0", "", target=dram(0), accumulate=True)
+    outcome = run(with_banks(16), images={"core0": [image]}, core0=[added])
+    assert spans(outcome)[0][1] == 3 + 16 // 2 - 1
+    twice = move("", "core0", source=dram(0), duplicate=state(1, 1, BANK, 4), duplicate_at="core1")
+    outcome = run(with_banks(16), images={"core0": [image]}, core0=[twice])
+    assert spans(outcome)[0][1] == 3 + 4 - 1
+    for number, access in ((0, twice.target), (1, twice.duplicate)):
+        assert access is not None
+        assert outcome.memory.cores[number].read(access).ravel().tolist() == [0, 1, 2, 3]
+
+
+def test_bursts_of_two_cores_take_turns_at_a_bank() -> None:
+    """The second burst gets the bank when the first has ended, and finds its row open."""
+    copies = [move("", at, source=dram(0)) for at in ("core0", "core1")]
+    outcome = run(with_banks(16), core0=[copies[0]], core1=[copies[1]])
+    assert [stop for _, stop in spans(outcome)] == [6, 10]
+
+
+def test_a_copy_between_controllers_with_banks_reads_and_then_writes() -> None:
+    outcome = run(with_banks(16), core0=[move("", "", source=dram(0), target=dram(16))])
+    assert spans(outcome)[0][1] == 3 + 4 + 3 + 4 - 1
+
+
+def test_two_targets_behind_banks_are_refused() -> None:
+    copy = move("core0", "", target=dram(0), duplicate=dram(64))
+    with pytest.raises(ProgramError, match="both lie in DRAM, which has banks on two"):
+        run(with_banks(16), core0=[copy])

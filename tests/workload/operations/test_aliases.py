@@ -121,6 +121,9 @@ IMAGES: list[tuple[str, tuple[np.ndarray, ...], str, dict[str, Any], np.ndarray]
     *((n, (IMAGE,), "f32[1,128]", {}, IMAGE.reshape(1, 128))
       for n in ("flatten", "view", "squeeze", "unsqueeze", "expand_dims")),
     *((n, (X,), "bf16[4,4]", {}, X) for n in ("convert", "astype")),
+    ("embedding", (X,), "f32[3,4]", {"indices": (2, 0, 2)}, X[[2, 0, 2]]),
+    ("flip", (X,), "f32[4,4]", {}, X[::-1, ::-1]),
+    *((n, (X,), "f32[2,4,4]", {}, np.stack([X, X])) for n in ("broadcast_to", "broadcast_in_dim")),
     ("where", (X > 3, X, Y), "f32[4,4]", {}, np.where(X > 3, X, Y)),
     ("requantize", (WHOLE[0], Y[0]), "s8[4,4]", {}, np.rint(WHOLE[0] * Y[0])),
     *((n, (X, Y[0], Y[1]), "f32[4,4]", {},

@@ -62,12 +62,16 @@ class Region:
     ) -> list[Ref]:
         """Note a reader; return the writers of this phase for which it must wait.
 
+        If a phase has ended behind the last write, these are all users before.
+
         streams: a multiply; when it is done, every load and multiply before it has read. touched:
         the bytes that it reads.
         """
         if streams:
             self.readers = [r for r in self.readers if r.queue != queue]
         self.note_reader(step, queue)
+        if not self.writers:
+            return list(self.before)
         return self._writers_of(touched) if self.piece_bytes else list(self.writers)
 
     def note_reader(self, step: int, queue: str) -> None:

@@ -58,8 +58,7 @@ class GatheredBox:
     """A box of a tensor's elements, and where they come from.
 
     first, sizes: of the result, for each dimension. source: the number of the input, or None.
-    origin, steps: the element of the source at `first`, and its distance to the next. picked: of
-    one axis, the places in the source instead (none: as origin and steps say).
+    origin, steps: the element of the source at `first`, and its distance to the next.
     """
 
     first: tuple[int, ...]
@@ -67,14 +66,6 @@ class GatheredBox:
     source: int | None = None
     origin: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
-    picked: tuple[int, tuple[int, ...]] | None = None
-
-    def place(self, axis: int, within: Integers) -> Integers:
-        """Return where elements come from along an axis, counted from the box's first."""
-        if self.picked is not None and axis == self.picked[0]:
-            table = np.array(self.picked[1], np.int64)
-            return table[np.clip(within, 0, len(table) - 1)]
-        return self.origin[axis] + within * self.steps[axis]
 
 
 def part_of(
@@ -102,9 +93,70 @@ def _index(
         within = place - box.first[axis]
         inside &= (within >= 0) & (within < box.sizes[axis])
         if box.source is not None:
-            found = found * source[axis] + box.place(axis, within)
+            found = found * source[axis] + box.origin[axis] + within * box.steps[axis]
     found[~inside] = NOWHERE
     return found
+
+
+def parts_of(
+    places: Sequence[Integers], axes: Sequence[tuple[int, ...]], source: Sequence[int]
+) -> Iterator[GatherPart]:
+    """Yield the parts of a result: what has no source, cut at axis after axis, then the rest.
+
+    places: for each axis of the result that along the source's, `NOWHERE` for none. source: the
+    dimensions of the source, whose matrices are seen as the result's (`axes`).
+    """
+    *batch, row, col = axes
+    groups = (tuple(axis for group in batch for axis in group), row, col)
+    kept = [np.arange(len(each)) for each in places]
+    for axis, along in enumerate(places):
+        for span in gaps(along):
+            inside = [*kept]
+            inside[axis] = span
+            yield GatherPart(None, *(_joined(inside, group, places) for group in groups))
+        kept[axis] = np.flatnonzero(along != NOWHERE)
+    found = (
+        _joined(kept, group, places, [(source[axis], places[axis]) for axis in group])
+        for group in groups
+    )
+    yield GatherPart(0, *found)
+
+
+def gaps(along: Integers) -> Iterator[Integers]:
+    """Yield the places without a source: before the first that has one, behind the last, between.
+
+    All are neighbours but those between: if these are between every two, they are one part.
+    """
+    has = np.flatnonzero(along != NOWHERE)
+    numbers = np.arange(len(along))
+    if not len(has):
+        yield numbers
+        return
+    missing = along == NOWHERE
+    before, behind = numbers < has[0], numbers > has[-1]
+    for some in (before, behind, missing & ~before & ~behind):
+        if some.any():
+            yield numbers[some]
+
+
+def _joined(
+    kept: Sequence[Integers],
+    group: Sequence[int],
+    places: Sequence[Integers],
+    source: Sequence[tuple[int, Integers]] = (),
+) -> Integers:
+    """Return where each element of a group of axes comes from; `NOWHERE` beside what is kept.
+
+    source: for each axis its size in the source, and the place there of each index; none: any.
+    """
+    found, inside = np.zeros(1, np.int64), np.ones(1, bool)
+    for number, axis in enumerate(group):
+        here = np.zeros(len(places[axis]), bool)
+        here[kept[axis]] = True
+        size, along = source[number] if source else (len(here), np.arange(len(here)))
+        found = (found[:, None] * size + along).reshape(-1)
+        inside = (inside[:, None] & here).reshape(-1)
+    return np.where(inside, found, NOWHERE)
 
 
 def around(inner: GatheredBox, dims: Sequence[int]) -> Iterator[GatheredBox]:

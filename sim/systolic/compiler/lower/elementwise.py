@@ -26,14 +26,18 @@ from systolic.compiler.ir.lane_step import (
 from systolic.compiler.ir.nodes import Axes, Matrix, Node
 from systolic.compiler.lower.broadcasts import operand_axes, shared_axes
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.predicates import selects
 from systolic.compiler.lower.views import physical
 from systolic.hw.datatypes import data_type
+from systolic.isa import TensorScalar
 from systolic.isa.access import Buffer
+from systolic.layout import Shape
 from systolic.workload import Operation
 from systolic.workload.operations.activation import ActivationAttributes
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
 from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
 from systolic.workload.operations.select import SelectAttributes
+from systolic.workload.operations.tensor_scalar import TensorScalarAttributes
 
 POLES = (
     "exponential", "expm1", "log", "log1p", "reciprocal", "rsqrt", "square_root", "divide", "power",
@@ -78,6 +82,20 @@ def activation_step(op: Operation) -> LaneStep:
     return activate(given.function, given.scale, given.bias)
 
 
+def lower_tensor_scalar(builder: LayerBuilder, op: Operation) -> None:
+    """Let an engine calculate with each element and the number."""
+    each_element(lambda op: scalar_step(op, builder.graph.shape(op.inputs[0])))(builder, op)
+
+
+def scalar_step(op: Operation, source: Shape) -> LaneStep:
+    """Return the instruction of a tensor scalar."""
+    given = op.attributes_as(TensorScalarAttributes)
+    settings = {
+        "op": given.operator, "scalar": given.immediate(source), "reverse": given.reverse
+    }  # fmt: skip
+    return LaneStep(TensorScalar, settings)
+
+
 def lower_binary(builder: LayerBuilder, op: Operation) -> None:
     """Take one operand as it lies, and bring the other in a view that goes with it."""
     operator = op.attributes_as(BinaryAttributes).operator
@@ -113,8 +131,9 @@ def lower_select(builder: LayerBuilder, op: Operation) -> None:
 
 
 def _select_as(builder: LayerBuilder, op: Operation, axes: Axes) -> Matrix:
+    widened = selects(builder.chip)  # bits are those of the result's type
     predicate, on_true, on_false = (
-        _operand(builder, op, place, axes) for place in range(len(op.inputs))
+        _operand(builder, op, place, axes, widened=widened) for place in range(len(op.inputs))
     )
     own = next((m for m in (on_true, on_false, predicate) if builder.has_own_tiles(m)), on_true)
     result = builder.result_like(op.output, axes, own)
@@ -155,7 +174,7 @@ def _has_a_pole(op: Operation) -> bool:
     match op.attributes:
         case ActivationAttributes(function=function):
             return function in POLES
-        case BinaryAttributes(operator=operator):
+        case BinaryAttributes(operator=operator) | TensorScalarAttributes(operator=operator):
             return operator in POLES
     return False
 
@@ -329,9 +348,15 @@ def _repeated_rows(builder: LayerBuilder, op: Operation, axes: Axes) -> int:
     return sum(size == 1 < rows for size in tall)
 
 
-def _operand(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> Matrix:
-    """Return an operand as the view that is spread over a result seen as `axes`."""
-    tensor = _before_widening(builder, op.inputs[place])
+def _operand(
+    builder: LayerBuilder, op: Operation, place: int, axes: Axes, *, widened: bool = True
+) -> Matrix:
+    """Return an operand as the view that is spread over a result seen as `axes`.
+
+    widened: it may be taken as it was before a cast to a wider type.
+    """
+    tensor = op.inputs[place]
+    tensor = _before_widening(builder, tensor) if widened else tensor
     wanted = operand_axes(axes, _placed(builder, op, place))
     matrix = builder.known(tensor, wanted) or builder.view(tensor, wanted)
     rows = builder.size(op.output, axes[-2])

@@ -1,11 +1,13 @@
-"""Lowering of what only takes boxes of tensors: slice, concat and pad, as gathers on the chip."""
+"""Lowering of what only takes elements of tensors, slice, pad, concat, ...: gathers on the chip."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from systolic.compiler.cost.engines import some_engine_does, step_cycles
-from systolic.compiler.ir.gathers import Gather, GatheredBox, around, part_of
+from systolic.compiler.ir.gathers import Gather, GatheredBox, part_of, parts_of
 from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
@@ -13,19 +15,50 @@ from systolic.compiler.lower.views import physical
 from systolic.isa import Buffer
 from systolic.workload import Operation
 from systolic.workload.operations.concat import ConcatAttributes
-from systolic.workload.operations.pad import PadAttributes
-from systolic.workload.operations.slice import SliceAttributes
-from systolic.workload.operations.take import TakeAttributes
+from systolic.workload.operations.index_map import NOWHERE, IndexMap
 
 MOST_LONGER = 1.5
 """A move of rows to lanes of their own may take so many times as long as copies on one lane."""
 
 
-def lower_slice(builder: LayerBuilder, op: Operation) -> None:
-    """Copy the elements of a box, or every n-th of them along each dimension."""
-    given, dims = op.attributes_as(SliceAttributes), builder.graph.shape(op.output).dims
-    steps = given.steps(len(dims))
-    _gather(builder, op, [GatheredBox((0,) * len(dims), dims, 0, given.start, steps)])
+def lower_index_map(builder: LayerBuilder, op: Operation) -> None:
+    """Copy elements to their places, and fill what has no source.
+
+    Rows of a table in DRAM in any order are brought from there, and only those.
+    """
+    (source,), out = op.inputs, builder.graph.shape(op.output)
+    found = builder.graph.index_map(op)
+    by_number = op.kind == "take" or not found.in_order
+    rows = _rows_alone(found) if by_number and builder.dram.holds(source) else None
+    if rows is not None:
+        builder.load_rows(op.output, source, rows)
+        return
+    axes = _axes(builder, op)
+    matrix = builder.with_tiles(source, axes)
+    dims = builder.graph.shape(source).dims
+    sizes = [1 if axis is None else dims[axis] for axis in found.follows]
+    seen = _seen_in(axes, found.follows)
+    parts = tuple(parts_of(found.places, seen, sizes))
+    result = builder.result(op.output, seen)
+    assert len(out.dims) == sum(map(len, seen))
+    builder.node("gather", (matrix,), result, gather=Gather(parts, found.fill))
+
+
+def _rows_alone(found: IndexMap) -> tuple[int, ...] | None:
+    """Return the rows of a matrix that are taken; None if it is anything else."""
+    if found.follows != (0, 1):
+        return None
+    rows, cols = found.places
+    if (rows == NOWHERE).any() or not np.array_equal(cols, np.arange(len(cols))):
+        return None
+    return tuple(rows.tolist())
+
+
+def _seen_in(axes: Axes, follows: Sequence[int | None]) -> Axes:
+    """Return a view of a source as that of a result, whose further axes come in front."""
+    place = {axis: number for number, axis in enumerate(follows)}
+    new = tuple((number,) for number, axis in enumerate(follows) if axis is None)
+    return (*new, *(tuple(place[axis] for axis in group) for group in axes))
 
 
 def lower_concat(builder: LayerBuilder, op: Operation) -> None:
@@ -40,26 +73,7 @@ def lower_concat(builder: LayerBuilder, op: Operation) -> None:
     _gather(builder, op, boxes)
 
 
-def lower_take(builder: LayerBuilder, op: Operation) -> None:
-    """Copy the elements at places along one axis."""
-    dims = builder.graph.shape(op.output).dims
-    given = op.attributes_as(TakeAttributes)
-    picked = (given.of(len(dims)), given.indices)
-    origin, steps = (0,) * len(dims), (1,) * len(dims)
-    _gather(builder, op, [GatheredBox(origin, dims, 0, origin, steps, picked)])
-
-
-def lower_pad(builder: LayerBuilder, op: Operation) -> None:
-    """Copy the operand, and fill what is around it."""
-    given, dims = op.attributes_as(PadAttributes), builder.graph.shape(op.inputs[0]).dims
-    inner = GatheredBox(given.low, dims, 0, (0,) * len(dims), (1,) * len(dims))
-    boxes = [*around(inner, builder.graph.shape(op.output).dims), inner]
-    _gather(builder, op, boxes, given.value)
-
-
-def _gather(
-    builder: LayerBuilder, op: Operation, boxes: Sequence[GatheredBox], value: float = 0.0
-) -> None:
+def _gather(builder: LayerBuilder, op: Operation, boxes: Sequence[GatheredBox]) -> None:
     """Make a result of boxes of its operands, all seen as the first of them is."""
     axes = _axes(builder, op)
     inputs = tuple(builder.with_tiles(name, axes) for name in op.inputs)
@@ -69,7 +83,7 @@ def _gather(
         for box in boxes
     ]
     result = builder.result(op.output, axes)
-    builder.node("gather", inputs, result, gather=Gather(tuple(parts), value))
+    builder.node("gather", inputs, result, gather=Gather(tuple(parts)))
 
 
 def _axes(builder: LayerBuilder, op: Operation) -> Axes:

@@ -40,7 +40,7 @@ from systolic.workload.operations.binary import OPERATORS, BinaryAttributes
 from systolic.workload.operations.reduce import ReduceAttributes
 
 TAKES_NARROW = ("transpose", "relayout", "reshape", "cast")
-MOVES = (*TAKES_NARROW, "slice", "concat", "embedding", "take")
+MOVES = (*TAKES_NARROW, "slice", "concat", "take", "reverse", "tile", "expand")
 """Operations that move bytes, whatever these are."""
 OF_TRUTHS = ("and", "or", "xor", "equal", "not_equal")
 """Operators that make a pred of two."""

@@ -134,7 +134,8 @@ def _brought(builder: LayerBuilder, names: tuple[str, str], other_cycles: int) -
     dim_of = {factors[0]: dim for dim, factors in enumerate(nested[0]) if factors}
     ways: list[tuple[int, Matrix, Axes, Axes]] = []
     for matrix, seen in builder.views(names[0]):
-        if matrix.source != "dram" or [*map(len, matrix.axes)] != [*map(len, seen)]:
+        has_all = matrix.source == "dram" and not matrix.picked and matrix.window is None
+        if not has_all or [*map(len, matrix.axes)] != [*map(len, seen)]:
             continue
         there = {
             dim: place

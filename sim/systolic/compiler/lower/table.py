@@ -20,9 +20,9 @@ from systolic.compiler.lower.elementwise import (
     lower_binary,
     lower_requantise,
     lower_select,
+    lower_tensor_scalar,
 )
-from systolic.compiler.lower.embedding import lower_embedding
-from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice, lower_take
+from systolic.compiler.lower.gathers import lower_concat, lower_index_map
 from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.matrices import PRODUCTS
@@ -37,6 +37,7 @@ from systolic.compiler.lower.packed import (
 )
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.pool import lower_pool
+from systolic.compiler.lower.predicates import with_predicates
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.room import check_room
@@ -58,19 +59,17 @@ LOWERINGS: dict[str, Lower] = {
     "cast": lower_cast,
     "activation": each_element(activation_step),
     "binary": lower_binary,
+    "tensor_scalar": lower_tensor_scalar,
     "select": lower_select,
     "requantise": lower_requantise,
     "reduce": lower_reduce,
     "pool": lower_pool,
-    "slice": lower_slice,
     "concat": lower_concat,
-    "pad": lower_pad,
-    "embedding": lower_embedding,
-    "take": lower_take,
+    **{name: lower_index_map for name, row in OPERATIONS.items() if row.index_map},
     "causal_mask": lower_causal_mask,
 }
-LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
-"""All operations but composites, which are lowered part by part."""
+LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None or row.lowered}
+"""All operations but those that are always lowered part by part."""
 if LOWERINGS.keys() != LOWERED:
     raise TypeError(
         f"operations without a row in both tables: {sorted(LOWERINGS.keys() ^ LOWERED)}"
@@ -97,7 +96,7 @@ def check_choices(graph: Graph, options: Options) -> None:
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
     check_choices(graph, options)
-    carried = carried_graph(expanded(graph), chip)
+    carried = carried_graph(with_predicates(expanded(graph), chip), chip)
     check_room(graph, chip)
     return with_idle_engines(_lowered(carried, chip, options).layers(), chip, options)
 

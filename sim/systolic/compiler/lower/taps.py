@@ -178,6 +178,8 @@ def _gathered(
             if not inside.all():
                 rest = np.where(inside, NOWHERE, 0)
                 parts.append(GatherPart(None, only(groups, group), rows, rest))
+    # Fills come first: an engine that may not begin at a fill's first row begins above it.
+    parts.sort(key=lambda part: part.source is not None)
     builder.node("gather", (source,), made, gather=Gather(tuple(parts)))
     return made
 

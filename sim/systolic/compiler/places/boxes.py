@@ -49,19 +49,23 @@ class ModeBox:
 class Along:
     """How one side follows a dimension: as dimension `dim` of a shape, from `first` on by `step`.
 
-    shape: None if the side does not follow it: all its indices have the same place.
+    shape: None if the side does not follow it: all its indices have the same place. numbers: the
+    indices of `dim` one by one, if they lie at no one distance.
     """
 
     shape: Shape | None = None
     dim: int = 0
     first: int = 0
     step: int = 1
+    numbers: Sequence[int] = ()
 
     def places(self, count: int) -> Integers:
         """Return the element in memory at each of the first `count` indices, int64."""
-        numbers = self.first + self.step * np.arange(count, dtype=np.int64)
         if self.shape is None:
             return np.zeros(count, np.int64)
+        numbers = self.first + self.step * np.arange(count, dtype=np.int64)
+        if self.numbers:
+            numbers = np.array(self.numbers[:count], np.int64)
         index = [np.zeros(1, np.int64)] * self.shape.rank
         index[self.dim] = numbers
         return np.broadcast_to(np.asarray(self.shape.linear_index(index)), (count,))
@@ -70,6 +74,8 @@ class Along:
         """Return after how many indices the shape's tiles begin anew."""
         if self.shape is None:
             return 1
+        if self.numbers:
+            return len(self.numbers)
         tile = _tile_of(self.shape, self.dim)
         return tile // math.gcd(tile, self.step)
 

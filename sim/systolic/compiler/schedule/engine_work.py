@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -17,16 +17,18 @@ from systolic.compiler.cost.engines import (
     engine_cycles,
     engines_able,
     on_cheapest,
+    some_engine_does,
 )
 from systolic.compiler.cost.side_by_side import side_by_side
 from systolic.compiler.ir.copy_cuts import joined
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.lane_step import COPY, select
+from systolic.compiler.ir.masks import SelectAccesses, mask_steps
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.tiles import OnChip
-from systolic.isa import Access, Copy, Memset, OnEngine
+from systolic.isa import Access, Buffer, Copy, CopyPredicated, Memset, OnEngine
 from systolic.spans import Span
 from systolic.workload.options import Options
 
@@ -63,6 +65,10 @@ class EngineWork:
     def drain_engine(self) -> str:
         """The engine that copies sums out."""
         return drain_engine(self._chip, self._options)
+
+    @cached_property
+    def _selects_by_masks(self) -> bool:
+        return not some_engine_does(self._chip, select(), Buffer.STATE)
 
     def begin(self, task: Task) -> None:
         """Begin a task: the engine that it names does an engine's part of it, if it can."""
@@ -135,6 +141,10 @@ class EngineWork:
             regions.append(place.region)
         target, made = self._tiles.make_reach(*out, *where)
         busy = self._busy if busy is None else busy
+        if self._selects_by_masks and node.step.cls is CopyPredicated:
+            operands = (source, *(fields[name] for name in node.step.others), made)
+            self._by_masks(operands, [*regions, target.region], busy)
+            return
         if node.step.onto:
             fields.pop(node.step.first)
             self._beneath((source, regions.pop(0)), (made, target.region), busy)
@@ -221,6 +231,14 @@ class EngineWork:
         made = Span(cols.first // self._tiles.p, 1)
         place, access = self._tiles.make_reach(self._matrices[node.reduced], number, rows, made)
         return access, place.region
+
+    def _by_masks(
+        self, operands: SelectAccesses, regions: Sequence[Region], busy: dict[str, int]
+    ) -> None:
+        """Let engines select by operations on bits."""
+        for step, fields, read in mask_steps(operands):
+            work = on_cheapest(self._chip, self._options, step, busy, self.engine, **fields)
+            self.add(work, [regions[n] for n in read], (regions[-1],))
 
     def _beneath(self, held: HeldAccess, out: HeldAccess, busy: dict[str, int]) -> None:
         """Let an engine copy what the next instruction keeps some of to that one's target."""

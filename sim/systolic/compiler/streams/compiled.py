@@ -20,6 +20,7 @@ from systolic.compiler.streams.plan import (
     JUDGED,
     JUDGED_BYTES,
     JUDGED_INSTRUCTIONS,
+    EngineTicks,
     TickJudge,
     rated_plans,
 )
@@ -61,19 +62,23 @@ def streamed(
 
     Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
     """
-    found = streams(graph, chip)
-    if found is None:
+    planner = _Planner(chip, options, judge)
+    ways: list[tuple[float, list[StreamWork], list[list[Planned]]]] = []
+    for way in streams(graph, chip):
+        plans = [planner.best(stream) for stream in way]
+        fitting = [each for each in plans if each is not None]
+        if len(fitting) == len(way):
+            ticks = sum(planned.ticks for each in fitting for planned in each)
+            ways.append((ticks, way, fitting))
+    if not ways:
         return None
+    _, found, chosen = min(ways, key=lambda each: each[0])
     places = _places(graph, chip, found)
     bases = {place.name: place.base for place in places.places()}
-    planner = _Planner(chip, options, judge)
     stage = Stage(chip, options, bases, Drafts(chip.access))
     choices: list[str] = []
     number = 0
-    for stream in found:
-        best = planner.best(stream)
-        if best is None:
-            return None
+    for stream, best in zip(found, chosen, strict=True):
         for planned in best:
             emit(stage, planned.frame, planned.plan, stream.layer)
             choices.append(_said(stream, planned))
@@ -215,10 +220,8 @@ class _Planner:
                 return None
         return tuple(stage.drafts.found)
 
-    def _engine_ticks(
-        self, frame: StreamFrame, cut: Cut, shape: TileShape
-    ) -> tuple[float, int] | None:
-        """Return the ticks for which engines are busy with a tile, and how many could share it."""
+    def _engine_ticks(self, frame: StreamFrame, cut: Cut, shape: TileShape) -> EngineTicks | None:
+        """Return for how long engines are busy with a tile; None if it does not fit."""
         bases = {side.tensor: 0 for side in frame.sides}
         stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
         one = replace(
@@ -237,7 +240,9 @@ class _Planner:
                 ticks = engine_cycles(self.chip, work.engine, work) * self.chip.period(work.engine)
                 busy[work.engine] = busy.get(work.engine, 0) + ticks
                 able = min(able, len(engines_able(self.chip, work)))
-        return float(max(busy.values(), default=0)), able if busy else 1
+        most = max(busy.values(), default=0)
+        in_turn = sum(busy.values()) if frame.has_several_steps else most
+        return EngineTicks(most, in_turn, able if busy else 1)
 
 
 @dataclass(slots=True)

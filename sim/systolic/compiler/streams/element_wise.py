@@ -1,19 +1,22 @@
 """Operations element by element: their steps, and how operands follow the result.
 
-Several that follow one another, with results of the same dimensions, are one frame: what lies
-between them never leaves the chip.
+A chain of them, with reductions of the same axes among them, is one frame: what lies between its
+operations never leaves the chip. A tile then has all elements of the axes that are reduced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from systolic.compiler.ir.carried import CARRIER, NARROW_BITS, carrier_shape
 from systolic.compiler.ir.lane_step import LaneStep, activate, requantise, select, with_each
 from systolic.compiler.lower.cast import cast_steps
-from systolic.compiler.places.boxes import Along, boxes
-from systolic.compiler.places.modes import by_step, coalesce
+from systolic.compiler.lower.elementwise import scalar_step
+from systolic.compiler.places.boxes import Along, boxes, pieces
+from systolic.compiler.places.modes import Mode, by_step, coalesce
+from systolic.compiler.streams.chains import PlacedDims, StreamChain
 from systolic.compiler.streams.work import (
     FramePart,
     Kernel,
@@ -22,14 +25,14 @@ from systolic.compiler.streams.work import (
     StreamSide,
     StreamWork,
 )
+from systolic.isa import Pool
+from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 from systolic.workload.operations.activation import ActivationAttributes
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
+from systolic.workload.operations.reduce import ReduceAttributes, kept_axes
 from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
 from systolic.workload.operations.select import SelectAttributes
-
-PlacedDims = tuple[int | None, ...]
-"""For each dimension of a result, that of an operand; None where the operand is repeated."""
 
 
 def _whole(op: Operation, dims: Sequence[int], out: Sequence[int]) -> PlacedDims:
@@ -73,6 +76,11 @@ def _binary_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
     return [(with_each(operator), _machine_type(graph, op.output))]
 
 
+def _scalar_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
+    step = scalar_step(op, graph.shape(op.inputs[0]))
+    return [(step, _machine_type(graph, op.output))]
+
+
 def _select_steps(op: Operation, graph: Graph) -> list[tuple[LaneStep, str]]:
     return [(select(), _machine_type(graph, op.output))]
 
@@ -99,56 +107,94 @@ ELEMENT_WISE: dict[str, ElementWise] = {
     "activation": ElementWise(_activation_steps),
     "cast": ElementWise(_cast_steps),
     "binary": ElementWise(_binary_steps, _binary),
+    "tensor_scalar": ElementWise(_scalar_steps),
     "select": ElementWise(_select_steps, _select, (2, 0, 1)),
     "requantise": ElementWise(_requantise_steps, _scales),
 }
 """Operations of which each element of the result depends on one of each operand."""
 
 
-def element_wise(graph: Graph, group: Sequence[Operation]) -> StreamWork:
-    """Return the stream of operations that follow one another; the last one brings and stores."""
-    made = {op.output for op in group}
-    last = group[-1]
+def streams_of_chain(graph: Graph, chain: StreamChain) -> list[StreamWork] | None:
+    """Return the stream of operations that are done together; the last one brings and stores.
+
+    None if the axes that are reduced are no nest.
+    """
+    last = chain.operations[-1]
     layer = last.part_of or last.name
     out = carrier_shape(graph.shape(last.output))
-    number: dict[tuple[str, PlacedDims], int] = {}
-    for op in group:
-        row = ELEMENT_WISE[op.kind]
-        for name in op.inputs:
-            if name not in made:
-                placed = row.placed(op, graph.shape(name).dims, out.dims)
-                number.setdefault((name, placed), len(number))
-    steps: list[KernelStep] = []
-    result: dict[str, int] = {}
-    for op in group:
-        row = ELEMENT_WISE[op.kind]
-        refs = [
-            result[name]
-            if name in made
-            else number[name, row.placed(op, graph.shape(name).dims, out.dims)]
-            for name in op.inputs
-        ]
-        refs = [refs[n] for n in row.order or range(len(refs))]
-        for lane, dtype in row.steps(op, graph):
-            steps.append(KernelStep(lane, tuple(refs), dtype, op.part_of or op.name))
-            refs = [len(number) + len(steps) - 1]
-        result[op.output] = refs[0]
+    read = _operands(graph, chain)
     sides = (
         StreamSide(last.output, out.element_type),
-        *(StreamSide(name, _machine_type(graph, name)) for name, _ in number),
+        *(StreamSide(name, _machine_type(graph, name)) for name, _ in read),
     )
-    kernel = Kernel(tuple(range(1, len(sides))), tuple(steps))
-    along = [[Along(out, dim) for dim in range(out.rank)]]
-    for name, placed in number:
-        shape = carrier_shape(graph.shape(name))
-        along.append(
-            [
-                Along() if dim is None or shape.dims[dim] < out.dims[here] else Along(shape, dim)
-                for here, dim in enumerate(placed)
-            ]
-        )
+    along = [_along(out, chain.spread(last, range(out.rank)), chain.dims)]
+    for name, placed in read:
+        along.append(_along(carrier_shape(graph.shape(name)), placed, chain.dims))
+    inner: list[Mode] = []
+    for axis in chain.axes:
+        found = list(islice(pieces(chain.dims[axis], [side[axis] for side in along]), 2))
+        if len(found) != 1:
+            return None
+        inner += found[0].nest
+    part = FramePart(_kernel(graph, chain, read), coalesce(inner))
+    kept = kept_axes(len(chain.dims), chain.axes)
+    whole = part.inner if last.output not in chain.kept else ()
     frames = tuple(
-        StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (FramePart(kernel),))
-        for box in boxes(out.dims, along)
+        StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (part,), whole)
+        for box in boxes([chain.dims[n] for n in kept], [[side[n] for n in kept] for side in along])
     )
-    return StreamWork(layer, last.output, out, (frames,))
+    return [StreamWork(layer, last.output, out, (frames,))]
+
+
+def _along(shape: Shape, placed: PlacedDims, dims: Sequence[int]) -> list[Along]:
+    """Return how a tensor follows each dimension of a chain; one of size 1 is repeated."""
+    return [
+        Along() if dim is None or shape.dims[dim] < dims[here] else Along(shape, dim)
+        for here, dim in enumerate(placed)
+    ]
+
+
+def _placed(graph: Graph, chain: StreamChain, op: Operation, name: str) -> PlacedDims:
+    """Return which dimension of an operand follows each dimension of a chain."""
+    dims = graph.shape(name).dims
+    if op.kind == "reduce":
+        return tuple(range(len(dims)))
+    row = ELEMENT_WISE[op.kind]
+    return chain.spread(op, row.placed(op, dims, graph.shape(op.output).dims))
+
+
+def _operands(graph: Graph, chain: StreamChain) -> list[tuple[str, PlacedDims]]:
+    """Return the tensors that a chain reads, and how each follows its dimensions."""
+    made = {op.output for op in chain.operations}
+    return list(
+        dict.fromkeys(
+            (name, _placed(graph, chain, op, name))
+            for op in chain.operations
+            for name in op.inputs
+            if name not in made
+        )
+    )
+
+
+def _kernel(graph: Graph, chain: StreamChain, read: Sequence[tuple[str, PlacedDims]]) -> Kernel:
+    """Return the steps of a chain."""
+    number = {each: at for at, each in enumerate(read)}
+    steps: list[KernelStep] = []
+    result: dict[str, int] = {}
+    for op in chain.operations:
+        layer = op.part_of or op.name
+        refs = [
+            result[name] if name in result else number[name, _placed(graph, chain, op, name)]
+            for name in op.inputs
+        ]
+        if op.kind == "reduce":
+            lane = LaneStep(Pool, {"function": op.attributes_as(ReduceAttributes).reduction})
+            made = [(lane, _machine_type(graph, op.output))]
+        else:
+            row = ELEMENT_WISE[op.kind]
+            refs, made = [refs[n] for n in row.order or range(len(refs))], row.steps(op, graph)
+        for lane, dtype in made:
+            steps.append(KernelStep(lane, tuple(refs), dtype, layer))
+            refs = [len(read) + len(steps) - 1]
+        result[op.output] = refs[0]
+    return Kernel(tuple(range(1, len(read) + 1)), tuple(steps))

@@ -7,10 +7,13 @@ for those that wrote what it reads, and for those that used what it overwrites.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.streams.buffers import BufferSize
+from systolic.compiler.streams.plan import tiles_together
 from systolic.compiler.streams.stage import Stage, StreamPlan, TileBuffer
 from systolic.compiler.streams.tile_work import (
     OUT,
@@ -72,13 +75,19 @@ class _Emitter:
         for part in self._frame.parts:
             for step in part.kernel.steps:
                 load_table(self._stage, step, self._slots[0].buffers[OUT])
-        ahead = len(self._slots) - 1
+        several = self._frame.has_several_steps
+        together = tiles_together(self._stage.chip, len(self._slots)) if several else 1
+        ahead, last = len(self._slots) - together, len(self._tiles) - 1
+        begun = 0
         for number in range(len(self._tiles) + ahead):
-            if number < len(self._tiles):
+            if number <= last:
                 self._load(number)
-            if number >= ahead:
-                self._work(number - ahead)
-                self._store(number - ahead)
+            worked = number - ahead
+            if worked - begun == together - 1 or worked == last:
+                self._work(range(begun, worked + 1))
+                for each in range(begun, worked + 1):
+                    self._store(each)
+                begun = worked + 1
         return True
 
     def _shape(self, tile: TileRange) -> TileShape:
@@ -171,17 +180,21 @@ class _Emitter:
                     ends = self._ends(side, tile, buffer, move)
                     self._stage.copy(self._layer, self._load_queues, ends, regions)
 
-    def _work(self, number: int) -> None:
-        tile, slot = self._tiles[number], self._slots[number % len(self._slots)]
-        shape = self._shape(tile)
-        work = TileWork(self._stage, shape, slot.buffers, self._plan.shares, self._layer)
-        for place, part in enumerate(self._frame.parts):
-            if part.kernel.fill is None:
-                if not shape.passes:
-                    work.run(place)
-            elif (tile.counts, place) not in slot.filled:
-                slot.filled.add((tile.counts, place))
-                work.fill(part)
+    def _work(self, numbers: range) -> None:
+        works: list[Iterator[None]] = []
+        for number in numbers:
+            tile, slot = self._tiles[number], self._slots[number % len(self._slots)]
+            shape = self._shape(tile)
+            work = TileWork(self._stage, shape, slot.buffers, self._plan.shares, self._layer)
+            for place, part in enumerate(self._frame.parts):
+                if part.kernel.fill is None:
+                    if not shape.passes:
+                        works.append(work.steps(place))
+                elif (tile.counts, place) not in slot.filled:
+                    slot.filled.add((tile.counts, place))
+                    work.fill(part)
+        for _ in zip_longest(*works):
+            pass  # each round is a step of every tile
 
     def _store(self, number: int) -> None:
         tile, slot = self._tiles[number], self._slots[number % len(self._slots)]

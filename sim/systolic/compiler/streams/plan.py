@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from systolic.compiler.cost.copies import latency_cycles, runs_cycles
 from systolic.compiler.places.modes import stretch
@@ -48,11 +49,23 @@ class Rated:
     ticks: float
 
 
-EngineCost = Callable[[StreamFrame, Cut, TileShape], tuple[float, int] | None]
-"""Returns the ticks of an engine for a tile, and how many engines could do all of it.
+class EngineTicks(NamedTuple):
+    """What engines take for a tile: the busiest one, all steps one after the other.
 
-None if a tile does not fit.
-"""
+    able: how many engines could do all of it.
+    """
+
+    busiest: float
+    in_turn: float
+    able: int
+
+    def each(self, together: int) -> float:
+        """Return the ticks from a tile to the next where some tiles are worked on together."""
+        return max(self.busiest, self.in_turn / together)
+
+
+EngineCost = Callable[[StreamFrame, Cut, TileShape], EngineTicks | None]
+"""Returns what engines take for a tile; None if a tile does not fit."""
 
 
 def rated_plans(chip: Chip, frame: StreamFrame, engine_ticks: EngineCost) -> list[Rated]:
@@ -255,6 +268,14 @@ def _with_partitions(
     return Cut(columns, tuple(partitions), gaps)
 
 
+def tiles_together(chip: Chip, slots: int) -> int:
+    """Return of how many tiles each step is done before the next step of any.
+
+    An engine then works on one tile while another engine works on the tile beside it.
+    """
+    return max(1, min(len(chip.lane_engines), slots - 1))
+
+
 def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -> Iterator[Rated]:
     """Yield the plans of a cut: slots and queues."""
     number = tile_count(frame, cut)
@@ -277,12 +298,14 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
     found = engine_ticks(frame, cut, shape)
     if found is None:
         return
-    engine, engines = found
+    engines = found.able
     latency, period = latency_cycles(chip), chip.period("dma")
     load, store = _moving(chip, loads), _moving(chip, stores)
     all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
-    engine_cycles = engine / period
+    several = frame.has_several_steps
     for plan in _queue_plans(chip, cut, number):
+        together = tiles_together(chip, plan.slots) if several else 1
+        engine_cycles, alone = found.each(together) / period, found.in_turn / period
         loading, storing = plan.load_queues, plan.store_queues
         tile_in = load.cycles(chip, loading, plan.load_ways)
         tile_out = store.cycles(chip, storing, plan.store_ways)
@@ -295,7 +318,7 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
             queue = max(number * load_work / loading, number * store_work / storing)
         slots = number * (max(tile_in, tile_out) + engine_cycles) / plan.slots
         busiest = max(queue, all_cycles, slots, number * engine_cycles) * number / (number + 1)
-        once = tile_in + engine_cycles + tile_out
+        once = tile_in + alone + tile_out
         ticks = (once + busiest * (number > 1)) * period
         yield Rated(plan, ticks)
         if engines > 1 and len(frame.sides) * plan.slots * 2 <= chip.state_buffer.banks:

@@ -10,37 +10,50 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
+import numpy as np
+
+from systolic.arrays import Integers
 from systolic.compiler.ir.carried import carrier_shape
+from systolic.compiler.ir.gathers import gaps
 from systolic.compiler.places.boxes import Along, boxes, pieces
 from systolic.compiler.places.modes import Mode, by_step, coalesce
 from systolic.compiler.streams.work import FramePart, Kernel, StreamFrame, StreamSide, StreamWork
 from systolic.layout import Shape
-from systolic.workload import Graph, Operation
+from systolic.workload import OPERATIONS, Graph, Operation
 from systolic.workload.operations.concat import ConcatAttributes
-from systolic.workload.operations.embedding import EmbeddingAttributes
-from systolic.workload.operations.pad import PadAttributes
-from systolic.workload.operations.slice import SliceAttributes
+from systolic.workload.operations.index_map import NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class ResultBox:
-    """A box of a result: its first index and size in each dimension, and where its elements are.
+    """A box of a result, and where its elements are.
 
-    source: None for a fill of `value`; else the input, with the way in which each dimension of it
-    is followed: first index and step.
+    places: for each dimension, the places in the result. source: None for a fill of `value`; else
+    the input. along: how the input is followed in each dimension.
     """
 
-    first: tuple[int, ...]
-    size: tuple[int, ...]
+    places: tuple[PlaceList, ...]
     source: str | None
-    along: tuple[tuple[int, int], ...] = ()
+    along: tuple[Along, ...] = ()
     value: float = 0.0
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Return the first place in each dimension."""
+        return tuple(each[0] for each in self.places)
 
-def _slice(op: Operation, graph: Graph) -> list[ResultBox]:
-    given, out = op.attributes_as(SliceAttributes), graph.shape(op.output)
-    along = tuple(zip(given.start, given.steps(out.rank), strict=True))
-    return [ResultBox((0,) * out.rank, out.dims, op.inputs[0], along)]
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Return how many places there are in each dimension."""
+        return tuple(map(len, self.places))
+
+    @property
+    def has_gaps(self) -> bool:
+        """Return whether a place between the first and the last of a dimension is not its own."""
+        return any(each[-1] - each[0] != len(each) - 1 for each in self.places)
+
+
+PlaceList = range | tuple[int, ...]
 
 
 def _concat(op: Operation, graph: Graph) -> list[ResultBox]:
@@ -48,53 +61,58 @@ def _concat(op: Operation, graph: Graph) -> list[ResultBox]:
     axis, at = op.attributes_as(ConcatAttributes).of(out.rank), 0
     found = []
     for name in op.inputs:
-        dims = graph.shape(name).dims
-        first = tuple(at if n == axis else 0 for n in range(out.rank))
-        found.append(ResultBox(first, dims, name, ((0, 1),) * out.rank))
-        at += dims[axis]
+        shape = carrier_shape(graph.shape(name))
+        places = tuple(
+            range(at, at + size) if n == axis else range(size) for n, size in enumerate(shape.dims)
+        )
+        along = tuple(Along(shape, dim) for dim in range(out.rank))
+        found.append(ResultBox(places, name, along))
+        at += shape.dims[axis]
     return found
 
 
-def _pad(op: Operation, graph: Graph) -> list[ResultBox]:
-    """Cut the padding into boxes before and behind each dimension, the outermost first."""
-    given, out = op.attributes_as(PadAttributes), graph.shape(op.output)
-    inside = graph.shape(op.inputs[0]).dims
-    order = list(out.layout.major_to_minor)
-    found, first, size = list[ResultBox](), [0] * out.rank, list(out.dims)
-    for dim in order:
-        for at, count in (
-            (0, given.low[dim]),
-            (given.low[dim] + inside[dim], given.high[dim]),
-        ):
-            if count:
-                begin, sizes = list(first), list(size)
-                begin[dim], sizes[dim] = at, count
-                found.append(ResultBox(tuple(begin), tuple(sizes), None, value=given.value))
-        first[dim], size[dim] = given.low[dim], inside[dim]
-    return [*found, ResultBox(tuple(first), tuple(size), op.inputs[0], ((0, 1),) * out.rank)]
-
-
-def _embedding(op: Operation, graph: Graph) -> list[ResultBox]:
-    """Take rows that lie at one distance from one another together."""
-    rows = op.attributes_as(EmbeddingAttributes).indices
-    columns = graph.shape(op.output).dims[1]
-    found, at = list[ResultBox](), 0
-    while at < len(rows):
-        count = 1
-        step = rows[at + 1] - rows[at] if at + 1 < len(rows) else 1
-        while step >= 0 and at + count < len(rows) and rows[at + count] - rows[at] == step * count:
-            count += 1
-        along = ((rows[at], step if count > 1 else 1), (0, 1))
-        found.append(ResultBox((at, 0), (count, columns), op.inputs[0], along))
-        at += count
+def _mapped(op: Operation, graph: Graph) -> list[ResultBox]:
+    """Cut what has no source into boxes at each dimension, the outermost first."""
+    (source,), out = op.inputs, graph.shape(op.output)
+    shape, given = carrier_shape(graph.shape(source)), graph.index_map(op)
+    found, inside = list[ResultBox](), list[PlaceList](map(range, out.dims))
+    for dim in out.layout.major_to_minor:
+        for gap in gaps(given.places[dim]):
+            places = [*inside]
+            places[dim] = _numbers(gap)
+            found.append(ResultBox(tuple(places), None, value=given.fill))
+        inside[dim] = _numbers(np.flatnonzero(given.places[dim] != NOWHERE))
+    if all(map(len, inside)):
+        taken = [each[each != NOWHERE] for each in given.places]
+        along = tuple(
+            Along() if axis is None else _followed(shape, axis, numbers)
+            for axis, numbers in zip(given.follows, taken, strict=True)
+        )
+        found.append(ResultBox(tuple(inside), source, along))
     return found
+
+
+def _numbers(places: Integers) -> PlaceList:
+    """Return places as a range, if they lie at one distance."""
+    first, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 1
+    if step and (np.diff(places) == step).all():
+        return range(first, first + step * len(places), step)
+    return tuple(places.tolist())
+
+
+def _followed(shape: Shape, axis: int, places: Integers) -> Along:
+    """Return how a shape's axis is followed at some places."""
+    numbers = _numbers(places)
+    if isinstance(numbers, range):
+        return Along(shape, axis, numbers.start, numbers.step)
+    if not any(np.diff(places)):
+        return Along(shape, axis, int(places[0]), 0)
+    return Along(shape, axis, numbers=numbers)
 
 
 BY_SEGMENTS: dict[str, Callable[[Operation, Graph], list[ResultBox]]] = {
-    "slice": _slice,
     "concat": _concat,
-    "pad": _pad,
-    "embedding": _embedding,
+    **{name: _mapped for name, row in OPERATIONS.items() if row.index_map},
 }
 """Operations that put boxes of their operands, or of one value, side by side."""
 
@@ -119,7 +137,7 @@ def _apart(graph: Graph, op: Operation, segments: Sequence[ResultBox]) -> tuple[
         if segment.source is not None:
             shape = carrier_shape(graph.shape(segment.source))
             sides.append(StreamSide(segment.source, shape.element_type))
-            along.append(_along_source(shape, segment))
+            along.append(list(segment.along))
         kernel = Kernel((1,)) if segment.source is not None else Kernel((), (), segment.value)
         found += [
             StreamFrame(tuple(sides), box.at, coalesce(by_step(box.nest, 0)), (FramePart(kernel),))
@@ -129,11 +147,7 @@ def _apart(graph: Graph, op: Operation, segments: Sequence[ResultBox]) -> tuple[
 
 
 def _along_out(out: Shape, segment: ResultBox) -> list[Along]:
-    return [Along(out, dim, first) for dim, first in enumerate(segment.first)]
-
-
-def _along_source(shape: Shape, segment: ResultBox) -> list[Along]:
-    return [Along(shape, dim, *along) for dim, along in enumerate(segment.along)]
+    return [_followed(out, dim, np.array(each)) for dim, each in enumerate(segment.places)]
 
 
 def _together(
@@ -144,6 +158,8 @@ def _together(
     None if no segments do. So rows of several operands are stored as one run.
     """
     out = carrier_shape(graph.shape(op.output))
+    if any(segment.has_gaps for segment in segments):
+        return None
     for dim in out.layout.minor_to_major:
         groups = [
             list(some)
@@ -188,7 +204,7 @@ def _side_by_side(
         kernels.append(Kernel((len(sides),)))
         shape = carrier_shape(graph.shape(segment.source))
         sides.append(StreamSide(segment.source, shape.element_type))
-        along.append(_along_source(shape, segment))
+        along.append(list(segment.along))
     whole = _one_mode(sum(segment.size[dim] for segment in group), [along[0][dim]], 1)
     if whole is None:
         return None

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from systolic.compiler.ir.carried import is_packed
 from systolic.compiler.places.boxes import is_separable
-from systolic.compiler.streams.element_wise import ELEMENT_WISE, element_wise
+from systolic.compiler.streams.chains import StreamChain, chains
+from systolic.compiler.streams.element_wise import ELEMENT_WISE, streams_of_chain
 from systolic.compiler.streams.reduced import pool_streams, reduce_streams
 from systolic.compiler.streams.segments import BY_SEGMENTS, by_segments
 from systolic.compiler.streams.work import StreamWork
@@ -21,55 +22,37 @@ REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] 
     "pool": pool_streams,
 }
 """Operations that make one element of several; None: not as a stream."""
+STREAMED = ELEMENT_WISE.keys() | BY_SEGMENTS.keys() | REDUCED.keys()
 
 
-def streams(graph: Graph, chip: Chip) -> list[StreamWork] | None:
-    """Return the streams that do a graph, in order; None if it has work of other kinds.
+def streams(graph: Graph, chip: Chip) -> list[list[StreamWork]]:
+    """Return the streams that do a graph, in order: in one or several ways; none if they cannot.
 
-    Of other kinds is also a tensor whose home is not DRAM, whose elements share bytes, or whose
-    tiles mix dimensions.
+    Work of other kinds is also a tensor whose home is not DRAM, whose elements share bytes, or
+    whose tiles mix dimensions.
     """
-    kinds = {op.kind for op in graph.operations}
-    lone = len(graph.operations) == 1 and kinds <= REDUCED.keys()
-    if not lone and not kinds <= ELEMENT_WISE.keys() | BY_SEGMENTS.keys():
-        return None
+    if not {op.kind for op in graph.operations} <= STREAMED:
+        return []
     for _, tensor in graph.tensors:
         shape = tensor.shape
         if tensor.home != "dram" or is_packed(shape) or not is_separable(shape):
-            return None
+            return []
         if not shape.num_elements():
-            return None
-    if lone:
-        (op,) = graph.operations
+            return []
+    placed = {kind: row.placed for kind, row in ELEMENT_WISE.items()}
+    ways: list[list[StreamChain]] = []
+    for apart in (False, True):
+        way = chains(graph, chip, placed, apart=apart)
+        if way not in ways:
+            ways.append(way)
+    found = ([_streams_of(graph, chain, chip) for chain in way] for way in ways)
+    return [[work for works in way for work in works or ()] for way in found if all(way)]
+
+
+def _streams_of(graph: Graph, chain: StreamChain, chip: Chip) -> list[StreamWork] | None:
+    op, *others = chain.operations
+    if op.kind in REDUCED and not others:
         return REDUCED[op.kind](graph, op, chip)
-    return [
-        element_wise(graph, group)
-        if group[-1].kind in ELEMENT_WISE
-        else by_segments(graph, group[-1])
-        for group in _groups(graph)
-    ]
-
-
-def _groups(graph: Graph) -> list[list[Operation]]:
-    """Return the operations of each stream, in an order in which they can be done."""
-    users: dict[str, list[Operation]] = {}
-    for op in graph.operations:
-        for name in dict.fromkeys(op.inputs):
-            users.setdefault(name, []).append(op)
-    group_of: dict[str, list[Operation]] = {}
-    groups: list[list[Operation]] = []
-    for op in graph.operations:
-        mine = [op]
-        if op.kind in ELEMENT_WISE:
-            dims = graph.shape(op.output).dims
-            for name in dict.fromkeys(op.inputs):
-                before = group_of.get(name)
-                if before is None or before[-1].kind not in ELEMENT_WISE or before in [mine]:
-                    continue
-                alone = len(users[name]) == 1 and name not in graph.named
-                if alone and graph.shape(name).dims == dims:
-                    mine = [*before, *mine]
-                    groups = [group for group in groups if group is not before]
-        groups.append(mine)
-        group_of[op.output] = mine
-    return groups
+    if op.kind in BY_SEGMENTS:
+        return [by_segments(graph, op)]
+    return streams_of_chain(graph, chain)

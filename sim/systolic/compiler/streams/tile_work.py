@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count as natural_numbers
 from typing import NamedTuple
 
+from systolic.compiler.cost.engines import some_engine_does
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dependencies import Region
-from systolic.compiler.ir.lane_step import COPY, LaneStep, with_each, with_lane
+from systolic.compiler.ir.lane_step import COPY, LaneStep, select, with_each, with_lane
+from systolic.compiler.ir.masks import SelectAccesses, mask_steps
 from systolic.compiler.streams.lying import ColumnOrder, Lying, pattern_access, shared
 from systolic.compiler.streams.reductions import ReducedPairs, levels, segments
 from systolic.compiler.streams.stage import Stage, TileBuffer
@@ -19,6 +22,7 @@ from systolic.errors import CompileError
 from systolic.hw.datatypes import SIZE_BYTES, data_type
 from systolic.isa import (
     Activate,
+    Buffer,
     Memset,
     Pool,
     Requantise,
@@ -53,26 +57,53 @@ def buffer_sizes(shape: TileShape, segment: int) -> Iterator[tuple[BufferKey, in
     for number, part in enumerate(frame.parts):
         for side in part.kernel.inputs:
             yield input_key(side), shape.held(part, side).elements * _size(shape, side)
-        elements = math.prod(count for _, count in shape.order(part))
+        kept, whole = (math.prod(n for _, n in order) for order in _orders(shape, part))
+        inputs, keys = len(part.kernel.inputs), result_keys(part, number)
+        types = [frame.sides[side].dtype for side in part.kernel.inputs]
         for at, step in enumerate(part.kernel.steps):
+            elements = kept if part.kept()[inputs + at] else whole
             if at < len(part.kernel.steps) - 1:
-                yield ("step", number, at), elements * SIZE_BYTES[step.dtype]
+                yield keys[at], elements * SIZE_BYTES[step.dtype]
             if step.lane.cls is Requantise:
                 yield ("scaled", number, at), elements * SIZE_BYTES["f32"]
             if step.lane.cls is Pool:
-                yield from _reduced_sizes(shape, part, number, segment)
+                yield from _reduced_sizes(shape, number, types[step.operands[0]], segment)
+            types.append(step.dtype)
     if not shape.passes:
         yield OUT, shape.held(None, 0).elements * _size(shape, 0)
 
 
+def result_keys(part: FramePart, number: int) -> list[BufferKey]:
+    """Return the buffer of each step's result: the first whose results are of no use any more.
+
+    Results that have lost the inner modes are small, and have buffers of their own.
+    """
+    inputs, kept = len(part.kernel.inputs), part.kept()
+    last_use = {n: at for at, each in enumerate(part.kernel.steps) for n in each.operands}
+    used: dict[BufferKey, int] = {}
+    found: list[BufferKey] = []
+    for at in range(len(part.kernel.steps)):
+        use = "kept" if kept[inputs + at] else "step"
+        keys = ((use, n, number) for n in natural_numbers())
+        key = next(key for key in keys if used.get(key, -1) < at)
+        used[key] = last_use.get(inputs + at, at)
+        found.append(key)
+    return found
+
+
+def _orders(shape: TileShape, part: FramePart) -> tuple[ColumnOrder, ColumnOrder]:
+    """Return the columns that are kept when inner modes are reduced, and all columns."""
+    return shape.kept_and_reduced(part)[0], shape.order(part)
+
+
 def _reduced_sizes(
-    shape: TileShape, part: FramePart, number: int, segment: int
+    shape: TileShape, number: int, dtype: str, segment: int
 ) -> Iterator[tuple[BufferKey, int]]:
     """Yield the buffers of a reduction that takes more than one level."""
-    kept, reduced = shape.kept_and_reduced(part)
+    kept, reduced = shape.kept_and_reduced(shape.frame.parts[number])
     count, results = (math.prod(n for _, n in order) for order in (reduced, kept))
     if count > segment:
-        yield ("compact", number, 0), results * count * _size(shape, part.kernel.inputs[0])
+        yield ("compact", number, 0), results * count * SIZE_BYTES[dtype]
         for level, left in enumerate(segments(count, segment)):
             yield ("level", number, level), results * left * SIZE_BYTES["f32"]
 
@@ -121,20 +152,20 @@ class TileWork:
             value = int(value)
         self._elements(self.layer, _memset(value), [], target, self.shape.order(part))
 
-    def run(self, number: int) -> None:
-        """Do the steps of a part, by its number; without any it is copied."""
+    def steps(self, number: int) -> Iterator[None]:
+        """Do the steps of a part, by its number, one by one; without any it is copied."""
         part = self.shape.frame.parts[number]
         steps = part.kernel.steps or (
             KernelStep(COPY, (0,), self._out(part).lying.dtype, self.layer),
         )
-        order = self.shape.order(part)
+        orders = _orders(self.shape, part)
+        kept, keys = part.kept(), result_keys(part, number)
         operands = [self._input(part, side) for side in part.kernel.inputs]
         for at, step in enumerate(steps):
             taken = [operands[n] for n in step.operands]
-            kept = self.shape.kept_and_reduced(part)[0] if step.lane.cls is Pool else order
-            key = ("step", number, at)
+            order = orders[0] if kept[len(operands) : len(operands) + 1] == [True] else orders[1]
             last = at == len(steps) - 1
-            target = self._out(part) if last else self._compact(part, key, step.dtype, kept)
+            target = self._out(part) if last else self._compact(part, keys[at], step.dtype, order)
             if step.lane.cls is Pool:
                 self._reduce(step, number, taken[0], target)
             elif step.lane.cls is Requantise and taken[1].lying.elements > 1:
@@ -145,7 +176,7 @@ class TileWork:
             else:
                 self._elements(step.layer, step.lane, taken, target, order)
             operands.append(target)
-            order = kept
+            yield
 
     # -- columns
 
@@ -186,7 +217,8 @@ class TileWork:
         lane, taken = _by_lane(lane, taken)
         regions = [each.region for each in taken]
         fields = [lane.first, *lane.others][: len(taken)]
-        if lane.onto:  # it changes some of what its target has
+        masks = lane == select() and not some_engine_does(self.stage.chip, lane, Buffer.STATE)
+        if lane.onto and not masks:  # it changes some of what its target has
             self._elements(layer, COPY, taken[:1], target, order)
             fields, taken, regions = list(lane.others), taken[1:], [*regions[1:], target.region]
         each = [h.lying for f, h in zip(fields, taken, strict=True) if not lane.per_lane(f)]
@@ -196,7 +228,15 @@ class TileWork:
                 name: held.lying.one() if lane.per_lane(name) else next(accesses)
                 for name, held in zip(fields, taken, strict=True)
             }
+            if masks:
+                self._by_masks(layer, (*named.values(), written), [*regions, target.region])
+                continue
             self.stage.on_engine(layer, lane, {**named, "target": written}, regions, target.region)
+
+    def _by_masks(self, layer: str, operands: SelectAccesses, regions: list[Region]) -> None:
+        """Add the instructions of a select by operations on bits."""
+        for step, fields, read in mask_steps(operands):
+            self.stage.on_engine(layer, step, fields, [regions[n] for n in read], regions[-1])
 
     def _reduce(
         self, step: KernelStep, number: int, source: HeldColumns, target: HeldColumns
@@ -207,7 +247,7 @@ class TileWork:
         count = math.prod(n for _, n in reduced)
         pairs = list(pairs_of([(source.lying.steps[n], many) for n, many in reduced]))
         if count > most and len(pairs) > 1:
-            whole = self.shape.order(part)
+            whole = [*kept, *reduced]
             made = self._compact(part, ("compact", number, 0), source.lying.dtype, whole)
             self._elements(step.layer, COPY, [source], made, whole)
             source, pairs = made, [(1, count)]

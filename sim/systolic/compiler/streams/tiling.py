@@ -132,10 +132,11 @@ class TileShape:
     def kept_and_reduced(
         self, part: FramePart
     ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Return the modes of `order` in which the result moves, and the others."""
-        modes, order = self.modes(part), self.order(part)
-        kept = [each for each in order if modes[each[0]].steps[0]]
-        return kept, order[len(kept) :]
+        """Return the modes of `order` of those that are cut, and the inner ones, row-major."""
+        axis = len(self.frame.modes)
+        kept = [each for each in self.order(part) if each[0] < axis]
+        inner = enumerate(part.inner, axis)
+        return kept, [(n, mode.extent) for n, mode in inner if mode.extent > 1]
 
     def first_column(self, part: FramePart) -> int:
         """Return the element of the result's columns with which a part begins."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.places.modes import Modes
+from systolic.isa import Pool
 from systolic.layout import Shape
 
 
@@ -66,6 +67,16 @@ class FramePart:
     inner: Modes = ()
     at: tuple[int, ...] = ()
 
+    def kept(self) -> list[bool]:
+        """Return which operands, then which steps' results, repeat along the inner modes.
+
+        Those are what a reduction of the inner modes makes, and what is made of such alone.
+        """
+        found = [not any(mode.steps[side] for mode in self.inner) for side in self.kernel.inputs]
+        for step in self.kernel.steps:
+            found.append(step.lane.cls is Pool or all(found[n] for n in step.operands))
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class StreamFrame:
@@ -85,6 +96,11 @@ class StreamFrame:
     def is_straight(self) -> bool:
         """Return whether its elements only move, all alike, so that DMA can do it within DRAM."""
         return len(self.parts) == 1 and self.parts[0].kernel.moves
+
+    @property
+    def has_several_steps(self) -> bool:
+        """Return whether engines do one step of a tile after another."""
+        return any(len(part.kernel.steps) > 1 for part in self.parts)
 
     def key(self) -> tuple[object, ...]:
         """Return what its plan depends on: neither names nor the place of the first element."""

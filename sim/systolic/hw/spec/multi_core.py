@@ -155,6 +155,7 @@ class MultiCoreChip(Spec):
                 f"found {self.ticks_mhz} x 10^6"
             )
         self._pools_wide_enough()
+        self._bursts_agree()
         return self
 
     # -- what is there ----------------------------------------------------------------------------
@@ -464,18 +465,49 @@ class MultiCoreChip(Spec):
                 f"{queues} DMA queues that may hold a share of a pool: each needs a byte in every "
                 "cycle"
             )
-        for number, dram in enumerate(self.controller_drams):
-            if dram.organisation is not None:
-                raise ValueError(
-                    f"controllers: controller{number} has dram.organisation, whose bursts are "
-                    "timed on chips of one core alone, without [[cores]]: leave the table out"
-                )
         if wires is None and len(self.controller_drams) == 1:
             return
         for number, dram in enumerate(self.controller_drams):
-            if dram.bytes_per_cycle < 2 * queues:
+            if dram.organisation is None and dram.bytes_per_cycle < 2 * queues:
                 raise ValueError(
                     f"controllers: controller{number} has dram.bytes_per_cycle = "
                     f"{dram.bytes_per_cycle}, less than the {2 * queues} shares that {queues} DMA "
                     "queues may hold: each needs a byte in every cycle"
                 )
+
+    def _bursts_agree(self) -> None:
+        """Refuse DRAM with organisations that differ, and queues whose copies have no bursts."""
+        banked = {n: d for n, d in enumerate(self.controller_drams) if d.organisation is not None}
+        if not banked:
+            return
+        first, *others = banked
+        for number in others:
+            if (
+                banked[number].model_copy(update={"latency_cycles": banked[first].latency_cycles})
+                != banked[first]
+            ):
+                raise ValueError(
+                    f"controllers: controller{number} has a dram.organisation, or a size or rate "
+                    f"with it, that is not that of controller{first}; needed the same but for "
+                    "latency_cycles"
+                )
+        rates = set[int]()
+        for place, dma in self.feeders:
+            chip = self.feeder_chips[place]
+            rates.add(chip.clock_mhz("dma"))
+            for key, there in (
+                ("partitions_per_engine", dma.is_spread),
+                ("transposes", dma.transposes is not None),
+            ):
+                if there:
+                    raise ValueError(
+                        f"controllers: controller{first} has dram.organisation, and {place} "
+                        f"dma.{key}, whose copies have no order of bursts; needed one without the "
+                        "other"
+                    )
+        if len(rates) > 1:
+            raise ValueError(
+                f"controllers: the timings of controller{first} (dram.organisation) are cycles of "
+                f"the DMA queues, which have clocks of {' and '.join(map(str, sorted(rates)))} "
+                "MHz; needed one for all"
+            )

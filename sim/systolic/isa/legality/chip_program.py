@@ -163,11 +163,11 @@ class Around:
         if copy.accumulate and data_type(copy.source.dtype).packed > 1:
             raise ProgramError(f"accumulate: elements of {copy.source.dtype} are not added")
         organised = any(d.organisation is not None for d in self.chip.controller_drams)
-        ends = [access.buffer for _, _, access in copy_ends(copy)]
-        if organised and Buffer.DRAM in ends:
+        targets = [access.buffer for _, _, access in copy_ends(copy)[1:]]
+        if organised and copy.duplicate is not None and set(targets) == {Buffer.DRAM}:
             raise ProgramError(
-                "a copy of DRAM with an organisation moves in bursts: it names no other core, does "
-                "not accumulate, and has no second target"
+                f"target and second target both lie in DRAM, which has banks on {self.chip.name}: "
+                "needed one of them on a core"
             )
 
 
@@ -368,7 +368,7 @@ def _check_shares(module: ChipModule, chip: MultiCoreChip) -> None:
             f"{queues + len(twice)} shares"
         )
     for number, dram in enumerate(chip.controller_drams):
-        if thrice and dram.bytes_per_cycle < 2 * queues + len(thrice):
+        if dram.organisation is None and thrice and dram.bytes_per_cycle < 2 * queues + len(thrice):
             raise ProgramError(
                 f"{module.name}: {len(thrice)} DMA queues accumulate, or write twice within DRAM, "
                 f"which may hold three shares of controller{number}: its dram.bytes_per_cycle "

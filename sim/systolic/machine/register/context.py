@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip
+from systolic.hw.units import dma_queue
 from systolic.isa import Program
 from systolic.machine.memory import Memory
 from systolic.machine.register.dram.channels import DramChannels
@@ -54,6 +55,7 @@ class Context:
         progress: Progress | None,
     ) -> Context:
         """Return the surroundings of a machine that is about to start."""
+        queues = [dma_queue(number) for number in range(chip.dma.queues)]
         return cls(
             chip=chip,
             program=program,
@@ -64,7 +66,7 @@ class Context:
             posters=program.posters(),
             queues=program.queues(),
             progress=progress,
-            dram=DramChannels(chip) if chip.dram.organisation else None,
+            dram=DramChannels(chip.dram, queues) if chip.dram.organisation else None,
             fetch=Fetcher(chip, chip.fetch, program, recorder) if chip.fetch else None,
         )
 

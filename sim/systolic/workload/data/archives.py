@@ -112,5 +112,6 @@ READERS = {
     ".safetensors": read_safetensors,
     ".hlo": _read_model,
     ".mlir": _read_model,
+    ".onnx": _read_model,
 }
 """The reader of each kind of file that holds arrays by name; a model holds its constants."""

@@ -11,6 +11,10 @@ class ImportFileError(WorkloadError):
     """A model that cannot be read, or an operation that cannot be done: says where and why."""
 
 
+class CannotLowerError(Exception):
+    """Raised by a reader's row that meets a form of its operation that graphs cannot say."""
+
+
 def fail_at(text: str, offset: int, message: str) -> NoReturn:
     """Raise ImportFileError for what stands at an offset of a text."""
     line, column = line_and_column(text, offset)

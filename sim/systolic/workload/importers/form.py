@@ -68,7 +68,10 @@ class ModelNode:
 
 @dataclass(slots=True)
 class ModelForm:
-    """Tensors, constants among them, and operations in an order in which they can be done."""
+    """Tensors, constants among them, and operations in an order in which they can be done.
+
+    reserved: names that results get at the end, and no other tensor before.
+    """
 
     shapes: dict[str, Shape] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class ModelForm:
     nodes: list[ModelNode] = field(default_factory=list)
     title: str = ""
     offset: int = 0
+    reserved: set[str] = field(default_factory=set)
     _made: dict[Any, str] = field(default_factory=dict)
     _maker: dict[str, ModelNode] = field(default_factory=dict)
 
@@ -95,6 +99,7 @@ class ModelForm:
         """Give a tensor that nothing takes another name, and the layout of `shape`."""
         at = next(n for n, node in enumerate(self.nodes) if node.output == tensor)
         del self.shapes[tensor], self._maker[tensor]
+        self.reserved.discard(name)
         self.nodes[at] = replace(self.nodes[at], output=self._free(name))
         self.shapes[self.nodes[at].output] = shape
         self.replaced(self.nodes[at])
@@ -129,6 +134,12 @@ class ModelForm:
             return self.constant(value)
         assert isinstance(value, ModelView), "a tuple is taken apart by its elements"
         return value
+
+    def known(self, value: ModelValue) -> ModelValue:
+        """Return the array of a value that is a constant, and other values as they are."""
+        if not isinstance(value, ModelView) or value.tensor not in self.constants:
+            return value
+        return _spread(self.constants[value.tensor], value)
 
     def shape(self, value: ModelValue) -> Shape:
         """Return the shape of a value that is no tuple: the type, and the dimensions seen."""
@@ -190,7 +201,7 @@ class ModelForm:
     def _free(self, wanted: str) -> str:
         """Return a name that no tensor has yet."""
         name, number = wanted, 1
-        while name in self.shapes:
+        while name in self.shapes or name in self.reserved:
             number += 1
             name = f"{wanted}.{number}"
         return name
@@ -332,6 +343,8 @@ class ModelForm:
         shape = self.shape(value)
         if [(s.start, s.stop, s.step) for s in found] == [(0, n, 1) for n in shape.dims]:
             return self.view(value)
+        if (part := self._joined_part(value, found)) is not None:
+            return self.box(*part)
         dims = [-(-(s.stop - s.start) // s.step) for s in found]
         out, steps = Shape(shape.element_type, dims), tuple(s.step for s in found)
         name = self.node(
@@ -343,6 +356,24 @@ class ModelForm:
             step=steps if any(step > 1 for step in steps) else None,
         )
         return _whole(name, out)
+
+    def _joined_part(
+        self, value: ModelValue, found: Sequence[slice]
+    ) -> tuple[ModelView, list[slice]] | None:
+        """Return the one of several joined tensors that a box lies in, and the box there."""
+        made = self._maker.get(value.tensor) if isinstance(value, ModelView) else None
+        if made is None or made.kind != "concat" or not self.view(value).is_whole:
+            return None
+        axis, before = made.attributes["axis"], 0
+        for name in made.inputs:
+            behind = before + self.shapes[name].dims[axis]
+            if before <= found[axis].start and found[axis].stop <= behind:
+                within = list(found)
+                start, stop, step = found[axis].start, found[axis].stop, found[axis].step
+                within[axis] = slice(start - before, stop - before, step)
+                return _whole(name, self.shapes[name]), within
+            before = behind
+        return None
 
     def padded(
         self, value: ModelValue, sides: Sequence[tuple[int, int, int]], fill: float = 0.0

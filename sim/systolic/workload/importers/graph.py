@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from systolic.arrays import Array
 from systolic.layout import Shape
@@ -21,7 +21,9 @@ class Imported:
 
     inputs: the tensors that the user gives, in the order of the file, those that nothing takes
     included. constants: the values of the other inputs of the graph. outputs: the tensor of each
-    result of the file, in its order; known: results that are constants, by their number.
+    result of the file, in its order. known: inputs that are constants, since shapes depend on them.
+    int64: the outputs that are integers of 64 bits in the model. is_open: whether the model leaves
+    sizes open, which are given or 1. names: all inputs of the file in its order, `known` included.
     """
 
     graph: Graph
@@ -29,18 +31,28 @@ class Imported:
     constants: dict[str, Array]
     outputs: tuple[str, ...]
     input_shapes: tuple[Shape, ...]
+    known: Mapping[str, Array] = field(default_factory=dict)
+    int64: tuple[str, ...] = ()
+    is_open: bool = False
+    names: tuple[str, ...] = ()
 
 
 def as_graph(
-    form: ModelForm, results: Sequence[ModelValue], shapes: Sequence[Shape], home: Home = "dram"
+    form: ModelForm,
+    results: Sequence[ModelValue],
+    shapes: Sequence[Shape],
+    names: Sequence[str] = (),
+    home: Home = "dram",
 ) -> Imported:
     """Return a form as a graph whose results lie as `shapes` say.
+
+    names: those of the results (none: output_0, output_1, ...).
 
     Raises:
         WorkloadError: there is nothing to do, or shapes do not fit.
 
     """
-    outputs = _results(form, results, shapes)
+    outputs = _results(form, results, shapes, names)
     form.nodes[:] = _needed(form, outputs)
     folded(form, outputs)
     recognised(form, outputs)
@@ -58,15 +70,19 @@ def as_graph(
     graph = make_graph(tensors, operations)
     constants = {name: form.constants[name] for name in graph.inputs if name in form.constants}
     given = tuple(form.inputs)
-    return Imported(graph, given, constants, tuple(outputs), tuple(form.shapes[n] for n in given))
+    return Imported(
+        graph, given, constants, tuple(outputs), tuple(form.shapes[n] for n in given), names=given
+    )
 
 
-def _results(form: ModelForm, results: Sequence[ModelValue], shapes: Sequence[Shape]) -> list[str]:
-    """Return the tensors of the results, which nothing else takes: output_0, output_1, ..."""
+def _results(
+    form: ModelForm, results: Sequence[ModelValue], shapes: Sequence[Shape], names: Sequence[str]
+) -> list[str]:
+    """Return the tensors of the results by their names; nothing else takes them."""
     taken = {name for node in form.nodes for name in node.inputs}
     found = list[str]()
     for number, (value, shape) in enumerate(zip(results, shapes, strict=True)):
-        tensor, name = form.whole(value), f"output_{number}"
+        tensor, name = form.whole(value), names[number] if names else f"output_{number}"
         if form.maker(tensor) is None or tensor in taken or tensor in found:
             form.begin(name, 0)
             tensor = form.node("relayout", (tensor,), shape)

@@ -6,17 +6,22 @@ A further format is a file with a reader and a row here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from systolic.arrays import Array
 from systolic.errors import WorkloadError, listed, perhaps, shortened
+from systolic.layout import Shape
 from systolic.reading import read_file
 from systolic.workload.importers.errors import ImportFileError
+from systolic.workload.importers.given import NOTHING_GIVEN, ModelGiven, given_of_text
 from systolic.workload.importers.graph import Imported, as_graph
 from systolic.workload.importers.hlo.interpret import lower_module, refuse_not_done
 from systolic.workload.importers.hlo.read import read_module
+from systolic.workload.importers.onnx.lower import lower_onnx
+from systolic.workload.importers.onnx.read import parsed
 from systolic.workload.importers.stablehlo import as_hlo
 
 LIMIT_BYTES = 2 << 30
@@ -24,17 +29,39 @@ LIMIT_BYTES = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class ModelFormat:
-    """A kind of model file: how it begins (b"": any), and the function that reads its contents."""
+    """A kind of model file: how it begins (b"": any), and the function that reads its contents.
+
+    read: takes the contents, the folder of the file, and what the user says of the model.
+    """
 
     begins: bytes
-    read: Callable[[bytes], Imported]
+    read: Callable[[bytes, Path, ModelGiven], Imported]
 
 
-def _hlo(data: bytes) -> Imported:
+def _hlo(data: bytes, folder: Path, given: ModelGiven) -> Imported:
     return read_hlo(_text(data))
 
 
-def _stablehlo(data: bytes) -> Imported:
+def _onnx(data: bytes, folder: Path, given: ModelGiven) -> Imported:
+    return read_onnx(parsed(data), folder, given)
+
+
+def read_onnx(model: Any, folder: Path, given: ModelGiven = NOTHING_GIVEN) -> Imported:
+    """Return a model that is a message of the package onnx. folder: that of external data."""
+    lowered = lower_onnx(model, folder, given)
+    shapes = [lowered.form.shape(each) for each in lowered.results]
+    plain = [Shape(each.element_type, each.dims) for each in shapes]
+    found = as_graph(lowered.form, lowered.results, plain, lowered.names)
+    return replace(
+        found,
+        names=lowered.inputs,
+        known=lowered.constants,
+        int64=lowered.int64,
+        is_open=lowered.is_open,
+    )
+
+
+def _stablehlo(data: bytes, folder: Path, given: ModelGiven) -> Imported:
     return read_hlo(as_hlo(_text(data)))
 
 
@@ -58,6 +85,7 @@ FORMATS: Mapping[str, ModelFormat] = {
     ".hlo": ModelFormat(b"HloModule", _hlo),
     ".txt": ModelFormat(b"HloModule", _hlo),
     ".mlir": ModelFormat(b"", _stablehlo),
+    ".onnx": ModelFormat(b"", _onnx),
 }
 """By the ending of the file's name; a file of several kinds is told by its first bytes."""
 
@@ -76,28 +104,68 @@ def is_model(path: Path) -> bool:
         return path.suffix.lower() != ".txt"
 
 
-def read_model(path: Path) -> Imported:
+def read_model(path: Path, given: ModelGiven = NOTHING_GIVEN) -> Imported:
     """Return the model of a file.
+
+    given: sizes and values that the file leaves open.
 
     Raises:
         WorkloadError: one line with the file, and the line and column where something is wrong.
 
     """
     data = read_file(path, LIMIT_BYTES, WorkloadError, "a model")
-    return _read(path, data)
+    return _read(path, data, _Given(given))
+
+
+def _check_shapes(found: Imported, given: ModelGiven) -> None:
+    """Raise WorkloadError if a shape is given that an input does not have."""
+    shapes = dict(zip(found.inputs, found.input_shapes, strict=True))
+    for name, dims in given.shapes.items():
+        if name in shapes and shapes[name].dims != dims:
+            own = ",".join(map(str, shapes[name].dims))
+            raise WorkloadError(
+                f'input "{shortened(name)}": has dimensions {own}, found {",".join(map(str, dims))}'
+            )
+        if name not in shapes and not found.is_open:
+            raise WorkloadError(
+                f'shape of "{shortened(name)}": is no input of the model (known: {listed(shapes)})'
+                f"{perhaps(name, shapes)}"
+            )
+
+
+class _Given:
+    """What a user says of a model, told apart from others by its contents."""
+
+    def __init__(self, given: ModelGiven) -> None:
+        self.given = given
+        self._key = given.key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Given) and self._key == other._key
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, data: bytes) -> Imported:
+def _read(path: Path, data: bytes, given: _Given) -> Imported:
     try:
-        return FORMATS[path.suffix.lower()].read(data)
+        found = FORMATS[path.suffix.lower()].read(data, path.parent, given.given)
+        _check_shapes(found, given.given)
+        return found
     except WorkloadError as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}", error.setting) from None
 
 
-def read_constant(path: Path, name: str, dims: tuple[int, ...]) -> Array:
+def constant_name(name: str, given: str) -> str:
+    """Return the name by which a constant is found again; given: `ModelGiven.text`, if any."""
+    return f"{name}?{given}" if given else name
+
+
+def read_constant(path: Path, wanted: str, dims: tuple[int, ...]) -> Array:
     """Return a constant of a model by the name of its tensor, as archives give their arrays."""
-    constants = read_model(path).constants
+    name, has_given, given = wanted.partition("?{")
+    constants = read_model(path, given_of_text("{" + given if has_given else "")).constants
     if name not in constants:
         raise WorkloadError(
             f'{path}: holds no constant "{shortened(name)}", but {listed(constants)}'

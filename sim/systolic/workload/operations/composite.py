@@ -7,100 +7,48 @@ result, bit for bit, is that of the parts in their order; in float64 it has a fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from systolic.arrays import Array
 from systolic.element_types import ELEMENT_TYPES
 from systolic.layout import Shape
-from systolic.workload.operations.activation import ACTIVATION, ActivationAttributes, FunctionName
-from systolic.workload.operations.binary import BINARY, BinaryAttributes, OperatorName
+from systolic.workload.operations.activation import ACTIVATION
+from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
-from systolic.workload.operations.reduce import REDUCE, ReduceAttributes, ReductionName, kept_axes
-from systolic.workload.operations.row import NO_ATTRIBUTES, AnyRow, Attributes, Rules
+from systolic.workload.operations.concat import CONCAT
+from systolic.workload.operations.conv2d import CONV2D
+from systolic.workload.operations.matmul import MATMUL
+from systolic.workload.operations.pad import PAD
+from systolic.workload.operations.pool import POOL
+from systolic.workload.operations.recipe import OUT, CompositePart
+from systolic.workload.operations.reduce import REDUCE
+from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.row import AnyRow, Rules
+from systolic.workload.operations.select import SELECT
+from systolic.workload.operations.slice import SLICE
+from systolic.workload.operations.take import TAKE
+from systolic.workload.operations.tensor_scalar import TENSOR_SCALAR
+from systolic.workload.operations.transpose import TRANSPOSE
 
 PARTS: dict[str, AnyRow] = {
     "cast": CAST,
     "activation": ACTIVATION,
     "binary": BINARY,
+    "tensor_scalar": TENSOR_SCALAR,
+    "select": SELECT,
     "reduce": REDUCE,
+    "pool": POOL,
+    "matmul": MATMUL,
+    "conv2d": CONV2D,
+    "reshape": RESHAPE,
+    "transpose": TRANSPOSE,
+    "slice": SLICE,
+    "concat": CONCAT,
+    "pad": PAD,
+    "take": TAKE,
 }
 """The operations that a composite may be made of."""
-OUT = "out"
-
-
-@dataclass(frozen=True, slots=True)
-class CompositePart:
-    """An operation of a composite: its result is `name`; operands of the composite are "0", "1"."""
-
-    kind: str
-    inputs: tuple[str, ...]
-    name: str
-    shape: Shape
-    attributes: Attributes = NO_ATTRIBUTES
-
-
 MakeParts = Callable[[Sequence[Shape], Shape, Any], list[CompositePart]]
-
-
-class Recipe:
-    """Collects parts one by one; the last must be called `OUT`."""
-
-    def __init__(self, shapes: Sequence[Shape]) -> None:
-        self.parts: list[CompositePart] = []
-        self._shapes = {str(number): shape for number, shape in enumerate(shapes)}
-
-    def add(
-        self,
-        kind: str,
-        inputs: tuple[str, ...],
-        shape: Shape,
-        attributes: Attributes,
-        name: str = "",
-    ) -> str:
-        """Add a part; return its name."""
-        made = name or f"{kind}{len(self.parts)}"
-        self.parts.append(CompositePart(kind, inputs, made, shape, attributes))
-        self._shapes[made] = shape
-        return made
-
-    def single(self, source: str) -> str:
-        """Return the tensor in f32: itself, or cast."""
-        shape = self._shapes[source]
-        if shape.element_type == "f32":
-            return source
-        return self.add("cast", (source,), Shape("f32", shape.dims, shape.layout), NO_ATTRIBUTES)
-
-    def activation(
-        self, function: FunctionName, source: str, scale: float = 1.0, bias: float = -0.0
-    ) -> str:
-        """Return function(x * scale + bias) in the type of x."""
-        shape = self._shapes[source]
-        attributes = ActivationAttributes(function, scale, bias)
-        return self.add("activation", (source,), shape, attributes)
-
-    def reduce(self, reduction: ReductionName, source: str, axis: int) -> str:
-        """Return a tensor without one of its axes, in its type."""
-        shape = self._shapes[source]
-        dims = tuple(shape.dims[d] for d in kept_axes(shape.rank, (axis,)))
-        attributes = ReduceAttributes(reduction, (axis,))
-        return self.add("reduce", (source,), Shape(shape.element_type, dims), attributes)
-
-    def binary(
-        self,
-        operator: OperatorName,
-        lhs: str,
-        rhs: str,
-        matched: tuple[int, ...],
-        out: Shape | None = None,
-    ) -> str:
-        """Return lhs operator rhs, which has the dimensions `matched` of lhs; `out`: the result."""
-        shape, other = self._shapes[lhs], self._shapes[rhs]
-        given = matched if other.rank not in (0, shape.rank) else None
-        wide = Shape("f32", shape.dims, shape.layout)
-        attributes = BinaryAttributes(operator, given)
-        name = OUT if out is not None else ""
-        return self.add("binary", (lhs, rhs), out or wide, attributes, name)
 
 
 def reference_of(make: MakeParts) -> Callable[[Sequence[Array], Shape, Any, Rules], Array]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.norms import (
     FACTORS,
     SOURCE,
@@ -22,6 +22,7 @@ from systolic.workload.operations.norms import (
     norm_out,
     row_factor,
 )
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.row import Row
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import Recipe
+from systolic.workload.operations.recipe import Recipe
 from systolic.workload.operations.row import Attributes, Operand, check_gives, plain
 from systolic.workload.operations.softmax import check_floats
 

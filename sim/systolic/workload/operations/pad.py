@@ -1,46 +1,108 @@
-"""Pad: a tensor with elements of one value around it."""
+"""Pad: a tensor with elements around it, and between its own; less than none takes some away.
+
+The elements are of one value, or what stands near the edge: the edge itself, the tensor mirrored
+there, or the tensor again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from systolic.arrays import Array
+from systolic.arrays import Array, Integers
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
+from systolic.workload.operations.index_map import NOWHERE, IndexMap
 from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
 
 PaddingCounts = Annotated[tuple[int, ...], Field(strict=False)]
+PaddingMode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 
 
 @dataclass(frozen=True, slots=True)
 class PadAttributes(Attributes):
-    """How many elements there are before and behind each dimension, and their value."""
+    """How many elements there are before, behind and between those of each dimension, and which."""
 
-    low: Annotated[PaddingCounts, Field(description="elements before the first of each dimension")]
-    high: Annotated[PaddingCounts, Field(description="elements behind the last of each dimension")]
+    low: Annotated[
+        PaddingCounts,
+        Field(description="elements before the first of each dimension; below 0: taken away"),
+    ]
+    high: Annotated[
+        PaddingCounts,
+        Field(description="elements behind the last of each dimension; below 0: taken away"),
+    ]
     value: Annotated[float, Field(description="their value (default: 0)")] = 0.0
+    interior: Annotated[
+        PaddingCounts | None,
+        Field(description="elements between neighbours of each dimension (default: none)"),
+    ] = None
+    mode: Annotated[
+        PaddingMode,
+        Field(
+            description="what they are: constant (`value`), edge, reflect (mirrored at the edge "
+            "element), symmetric (mirrored behind it), wrap (the tensor again)"
+        ),
+    ] = "constant"
+
+    def sides(self, rank: int) -> list[tuple[int, int, int]]:
+        """Return (before, behind, between) for each dimension."""
+        between = (0,) * rank if self.interior is None else self.interior
+        return list(zip(self.low, self.high, between, strict=True))
 
 
 def _result_dims(source: Shape, attributes: PadAttributes) -> tuple[int, ...]:
     for key, counts in (("low", attributes.low), ("high", attributes.high)):
-        if len(counts) != source.rank or min(counts, default=0) < 0:
+        if len(counts) != source.rank:
             raise WorkloadError(
-                f"{key}: needs a number of at least 0 for each dimension of {plain(source)}, "
-                f"found {list(counts)}"
+                f"{key}: needs a number for each dimension of {plain(source)}, found {list(counts)}"
             )
-    sides = zip(attributes.low, source.dims, attributes.high, strict=True)
-    return tuple(map(sum, sides))
+    between = attributes.interior
+    if between is not None and (len(between) != source.rank or min(between, default=0) < 0):
+        raise WorkloadError(
+            f"interior: needs a number of at least 0 for each dimension of {plain(source)}, found "
+            f"{list(between)}"
+        )
+    sizes = zip(source.dims, attributes.sides(source.rank), strict=True)
+    dims = tuple(
+        low + size + max(size - 1, 0) * inside + high for size, (low, high, inside) in sizes
+    )
+    if min(dims, default=1) < 1:
+        raise WorkloadError(
+            f"low, high: {list(attributes.low)} and {list(attributes.high)} leave nothing of "
+            f"{plain(source)}"
+        )
+    return dims
+
+
+def _check_mode(source: Shape, attributes: PadAttributes) -> None:
+    """Raise WorkloadError for padding by the tensor's own elements that it has not enough of."""
+    if attributes.mode == "constant":
+        return
+    if any(attributes.interior or ()):
+        raise WorkloadError(
+            f"interior: only padding by a value goes between elements, found mode "
+            f'"{attributes.mode}"'
+        )
+    if attributes.mode == "reflect":
+        for axis, (size, (low, high, _)) in enumerate(
+            zip(source.dims, attributes.sides(source.rank), strict=True)
+        ):
+            if max(low, high) > size - 1:
+                raise WorkloadError(
+                    f"dimension {axis} of {plain(source)}: reflect needs at most {size - 1} on "
+                    f"either side, found {max(low, high)}"
+                )
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: PadAttributes) -> None:
     (source,), value = shapes, attributes.value
     check_gives(source, source.element_type, _result_dims(source, attributes), out)
+    _check_mode(source, attributes)
     if out.dtype.kind in "iu":
         limits = np.iinfo(out.dtype)
         if not (value == value // 1 and limits.min <= value <= limits.max):
@@ -55,8 +117,23 @@ def _default_out(shapes: Sequence[Shape], attributes: PadAttributes) -> Shape:
 
 
 def _padded(array: Array, attributes: PadAttributes, value: Array) -> Array:
-    sides = list(zip(attributes.low, attributes.high, strict=True))
-    return np.pad(array, sides, constant_values=value) if sides else array
+    """Return the array with elements between, then around its own, then without those cut away."""
+    sides = attributes.sides(array.ndim)
+    if not sides:
+        return array
+    for axis, (_, _, between) in enumerate(sides):
+        if between:
+            size = array.shape[axis]
+            spread = np.full((*array.shape[:axis], size + (size - 1) * between,
+                              *array.shape[axis + 1 :]), value, array.dtype)  # fmt: skip
+            spread[(slice(None),) * axis + (slice(None, None, between + 1),)] = array
+            array = spread
+    around = [(max(low, 0), max(high, 0)) for low, high, _ in sides]
+    if attributes.mode == "constant":
+        array = np.pad(array, around, constant_values=value)
+    else:
+        array = np.pad(array, around, mode=attributes.mode)
+    return array[tuple(slice(max(-low, 0), high if high < 0 else None) for low, high, _ in sides)]
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: PadAttributes) -> Array:
@@ -78,6 +155,31 @@ def _value(out: Shape, attributes: PadAttributes) -> Array:
     return convert(single, out.dtype)
 
 
+def _index_map(shapes: Sequence[Shape], out: Shape, attributes: PadAttributes) -> IndexMap:
+    sizes = zip(shapes[0].dims, attributes.sides(out.rank), strict=True)
+    places = [_places(size, side, attributes.mode) for size, side in sizes]
+    return IndexMap.of(places, attributes.value)
+
+
+def _places(size: int, side: tuple[int, int, int], mode: PaddingMode) -> Integers:
+    """Return the place of each element along one dimension."""
+    low, high, between = side
+    step = between + 1
+    numbers = np.arange(-low, (size - 1) * step + 1 + high)
+    if mode == "edge":
+        return np.clip(numbers, 0, size - 1)
+    if mode == "wrap":
+        return numbers % size
+    if mode == "reflect":
+        turn = 2 * max(size - 1, 1)
+        return (size - 1) - np.abs(numbers % turn - (size - 1)) if size > 1 else numbers * 0
+    if mode == "symmetric":
+        within = numbers % (2 * size)
+        return np.minimum(within, 2 * size - 1 - within)
+    inside = (numbers >= 0) & (numbers <= (size - 1) * step) & (numbers % step == 0)
+    return np.where(inside, numbers // step, NOWHERE)
+
+
 PAD = Row(
     operands=ONE_SHAPE,
     attributes=PadAttributes,
@@ -85,4 +187,5 @@ PAD = Row(
     default_out=_default_out,
     reference=_reference,
     exact=_exact,
+    index_map=_index_map,
 )

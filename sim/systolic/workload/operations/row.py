@@ -14,6 +14,7 @@ import numpy as np
 from systolic.arrays import Array, Integers
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
+from systolic.workload.operations.index_map import IndexMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,11 @@ class Row(Generic[A]):
     `out` out; raises WorkloadError. None: `out` must be given.
     reference(arrays, out, attributes, rules): the result by the rules of the hardware, bit for bit.
     exact(arrays, out, attributes): the result in float64 (integers: int64), unrounded.
+    index_map(shapes, out, attributes): of an operation that only moves elements of its one input,
+    where each of them comes from (`index_map.IndexMap`); the compiler then needs no more of it.
     parts(shapes, out, attributes): of a composite, the operations that it is made of
-    (`composite.CompositePart`). None: it is lowered itself.
+    (`recipe.CompositePart`). None: it is lowered itself. lowered: it is lowered itself where it has
+    no parts, which depends on its shapes and attributes.
     computes: its results are other numbers than its operands, not only in other places or types.
 
     Arrays are in logical order, one for each input.
@@ -90,7 +94,9 @@ class Row(Generic[A]):
     result: str = "out"
     computes: bool = False
     more_operands: bool = False
+    index_map: Callable[[Sequence[Shape], Shape, A], IndexMap] | None = None
     parts: Callable[[Sequence[Shape], Shape, A], Sequence[Any]] | None = None
+    lowered: bool = False
 
 
 AnyRow = Row[Any]

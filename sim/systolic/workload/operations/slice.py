@@ -12,6 +12,7 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
+from systolic.workload.operations.index_map import IndexMap
 from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
@@ -75,6 +76,11 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: SliceAttributes) -> 
     return np.ascontiguousarray(arrays[0][attributes.slices()])
 
 
+def _index_map(shapes: Sequence[Shape], out: Shape, attributes: SliceAttributes) -> IndexMap:
+    sizes = zip(shapes[0].dims, attributes.slices(), strict=True)
+    return IndexMap.of([np.arange(size)[taken] for size, taken in sizes])
+
+
 SLICE = Row(
     operands=ONE_SHAPE,
     attributes=SliceAttributes,
@@ -82,4 +88,5 @@ SLICE = Row(
     default_out=_default_out,
     reference=unrounded(_exact),
     exact=_exact,
+    index_map=_index_map,
 )

@@ -16,7 +16,8 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.composite import reference_of
+from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.reduce import kept_axes
 from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, plain
 

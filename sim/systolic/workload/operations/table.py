@@ -7,12 +7,16 @@ A further operation is one file here with its row, one line below, and one row i
 from __future__ import annotations
 
 from systolic.workload.operations.activation import ACTIVATION
+from systolic.workload.operations.batch_norm import BATCH_NORM
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.causal_mask import CAUSAL_MASK
+from systolic.workload.operations.clip import CLIP
 from systolic.workload.operations.concat import CONCAT
 from systolic.workload.operations.conv2d import CONV2D
-from systolic.workload.operations.embedding import EMBEDDING
+from systolic.workload.operations.expand import EXPAND
+from systolic.workload.operations.group_norm import GROUP_NORM
+from systolic.workload.operations.instance_norm import INSTANCE_NORM
 from systolic.workload.operations.layer_norm import LAYER_NORM
 from systolic.workload.operations.matmul import MATMUL
 from systolic.workload.operations.pad import PAD
@@ -21,12 +25,15 @@ from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.relayout import RELAYOUT
 from systolic.workload.operations.requantise import REQUANTISE
 from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.reverse import REVERSE
 from systolic.workload.operations.rms_norm import RMS_NORM
 from systolic.workload.operations.row import AnyRow
 from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
 from systolic.workload.operations.softmax import SOFTMAX
 from systolic.workload.operations.take import TAKE
+from systolic.workload.operations.tensor_scalar import TENSOR_SCALAR
+from systolic.workload.operations.tile import TILE
 from systolic.workload.operations.transpose import TRANSPOSE
 
 OPERATIONS: dict[str, AnyRow] = {
@@ -38,17 +45,24 @@ OPERATIONS: dict[str, AnyRow] = {
     "cast": CAST,
     "activation": ACTIVATION,
     "binary": BINARY,
+    "tensor_scalar": TENSOR_SCALAR,
     "select": SELECT,
     "reduce": REDUCE,
     "pool": POOL,
     "slice": SLICE,
     "concat": CONCAT,
     "pad": PAD,
-    "embedding": EMBEDDING,
     "take": TAKE,
+    "reverse": REVERSE,
+    "tile": TILE,
+    "expand": EXPAND,
     "causal_mask": CAUSAL_MASK,
     "softmax": SOFTMAX,
     "layer_norm": LAYER_NORM,
     "rms_norm": RMS_NORM,
+    "batch_norm": BATCH_NORM,
+    "instance_norm": INSTANCE_NORM,
+    "group_norm": GROUP_NORM,
+    "clip": CLIP,
     "requantise": REQUANTISE,
 }

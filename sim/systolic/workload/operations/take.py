@@ -1,7 +1,7 @@
 """Take: elements of a tensor by their numbers along one axis, which are known when compiling.
 
-A reversed axis, a repeated tensor, padding by what stands at an edge or mirrored there, and the
-nearest pixels of another size are all of this kind (`systolic.workload.operations.aliases`).
+The numbers are a setting of the operation and no tensor, so no number in memory changes a run's
+cycles. Rows of a table by tokens, and the nearest pixels of another size, are of this kind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.embedding import RowNumbers
+from systolic.workload.operations.index_map import IndexMap
 from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
@@ -26,13 +26,16 @@ from systolic.workload.operations.row import (
     unrounded,
 )
 
+PlaceNumbers = Annotated[tuple[int, ...], Field(strict=False)]
+
 
 @dataclass(frozen=True, slots=True)
 class TakeAttributes(Attributes):
     """The axis, and for each place along it in the result that of the source."""
 
     indices: Annotated[
-        RowNumbers, Field(description="place in the source for each place of the result")
+        PlaceNumbers,
+        Field(description="place in the source for each place of the result, such as tokens"),
     ]
     axis: Annotated[
         int | None, Field(description="axis along which places are taken (default: the last)")
@@ -43,20 +46,30 @@ class TakeAttributes(Attributes):
         return rank - 1 if self.axis is None else self.axis
 
 
-def _result_dims(source: Shape, attributes: TakeAttributes) -> tuple[int, ...]:
-    axis = attributes.of(source.rank)
+def check_along(source: Shape, axis: int) -> None:
+    """Raise WorkloadError unless a tensor has an axis."""
     if not 0 <= axis < source.rank:
         raise WorkloadError(
             f"axis: needs 0 to {source.rank - 1}, an axis of {plain(source)}, found {axis}"
         )
+
+
+def check_places(source: Shape, axis: int, indices: Sequence[int]) -> None:
+    """Raise WorkloadError unless all indices are places along an axis, and there are some."""
+    check_along(source, axis)
     size = source.dims[axis]
-    wrong = [index for index in attributes.indices if not 0 <= index < size]
-    if wrong or not attributes.indices:
+    wrong = [index for index in indices if not 0 <= index < size]
+    if wrong or not indices:
         found = wrong[0] if wrong else "none"
         raise WorkloadError(
             f"indices: needs numbers from 0 to {size - 1}, places along axis {axis} of "
             f"{plain(source)}, found {found}"
         )
+
+
+def _result_dims(source: Shape, attributes: TakeAttributes) -> tuple[int, ...]:
+    axis = attributes.of(source.rank)
+    check_places(source, axis, attributes.indices)
     return (*source.dims[:axis], len(attributes.indices), *source.dims[axis + 1 :])
 
 
@@ -73,6 +86,11 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: TakeAttributes) -> A
     return np.take(arrays[0], attributes.indices, axis=attributes.of(arrays[0].ndim))
 
 
+def _index_map(shapes: Sequence[Shape], out: Shape, attributes: TakeAttributes) -> IndexMap:
+    axis = attributes.of(out.rank)
+    return IndexMap.along(shapes[0].dims, axis, np.array(attributes.indices, np.int64))
+
+
 TAKE = Row(
     operands=ONE_SHAPE,
     attributes=TakeAttributes,
@@ -80,4 +98,5 @@ TAKE = Row(
     default_out=_default_out,
     reference=unrounded(_exact),
     exact=_exact,
+    index_map=_index_map,
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from corpus_networks import mods as networks
 from jax import lax
 
 rng = np.random.default_rng(0)
@@ -415,12 +416,12 @@ def convbn(x, w, m, v, g, b):
 def main() -> None:
     folder, arrays = Path(__file__).parent / "corpus", {}
     folder.mkdir(exist_ok=True)
-    for name, (function, args) in mods.items():
+    for name, (function, args) in (mods | networks).items():
         jitted = jax.jit(function)
         lowered, outputs = jitted.lower(*args), jax.tree.leaves(jitted(*args))
         (folder / f"{name}.hlo").write_text(lowered.as_text("hlo"))
         (folder / f"{name}.optimised.hlo").write_text(
-            lowered.compile().as_text().replace(__file__, Path(__file__).name)
+            lowered.compile().as_text().replace(f"{Path(__file__).parent}/", "")
         )
         for side, given in (("in", args), ("out", outputs)):
             for number, array in enumerate(given):

@@ -15,9 +15,9 @@ from systolic.workload.importers.models import read_model
 CORPUS = Path(__file__).parent / "corpus"
 VALUES = np.load(CORPUS / "values.npz")
 MODELS = sorted(path.name for path in CORPUS.glob("*.hlo"))
-NOT_DONE = ("xent.optimised.hlo",)
-"""XLA has made places along two dimensions of one: refused with a line."""
-DONE = [name for name in MODELS if name not in NOT_DONE]
+NOT_DONE = {"adam_step": "scatter", "cnn_step": "scatter", "int_chains": "reduce", "stats": "sort"}
+"""Scatters at places known only when running, an argmax of s32, and a sort: refused with a line."""
+DONE = [name for name in MODELS if name.split(".")[0] not in NOT_DONE]
 NEAR, NEAR_BF16 = 1e-5, 2.0**-6
 
 
@@ -45,15 +45,12 @@ def check_against_jax(name: str, chip: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=limit * largest)
 
 
-@pytest.mark.parametrize("name", [name for name in DONE if ".optimised" not in name])
+@pytest.mark.parametrize("name", DONE)
 def test_values_are_those_of_jax(name: str) -> None:
     check_against_jax(name, "ideal_128x128")
 
 
-LACKING = (
-    r"no engine of \S+ does copy_predicated",
-    r"the array of \S+ cannot take s8",
-)
+LACKING = (r"the array of \S+ cannot take s8",)
 """What the other chips cannot do: such a model is refused, with the reason."""
 
 
@@ -76,6 +73,7 @@ def test_what_cannot_be_done_is_named_with_its_place(name: str) -> None:
         r"cannot be done on the chip: ([\w-]+) \(\d+, first at line (\d+)", str(error.value)
     )
     assert found is not None
+    assert found[1] == NOT_DONE[name.split(".")[0]]
     assert f" {found[1]}(" in text.splitlines()[int(found[2]) - 1]
 
 
@@ -106,9 +104,10 @@ def test_layouts_of_the_text_are_those_of_the_tensors() -> None:
     tiled = head.replace("f32[2,3,4]{2,1,0}", "f32[2,3,4]{0,1,2:T(2,128)}") + "\n" + body
     path = CORPUS / "perm.hlo"
     assert tiled != text
+    from systolic.workload.importers.given import NOTHING_GIVEN
     from systolic.workload.importers.models import FORMATS
 
-    imported = FORMATS[".hlo"].read(tiled.encode())
+    imported = FORMATS[".hlo"].read(tiled.encode(), CORPUS, NOTHING_GIVEN)
     assert [str(shape) for shape in imported.input_shapes] == ["f32[2,3,4]{0,1,2:T(2,128)}"]
     result = systolic.run(imported.graph, "ideal_128x128", {"x.1": VALUES["perm/in0"]})
     for number, tensor in enumerate(imported.outputs):

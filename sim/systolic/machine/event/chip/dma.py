@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from systolic.hw.spec.places import ChipPlace
+from systolic.hw.spec.places import ChipPlace, place_of
 from systolic.isa import DmaCopy, DmaMove, DmaTranspose, Instruction
 from systolic.isa.legality.chip_program import copy_ends
+from systolic.machine.event.chip.bursts import ArbitratedBursts, BurstPiece, PieceOfBursts
 from systolic.machine.event.chip.stream import PieceStream
-from systolic.machine.event.chip.ways import Ways, WholePlan
+from systolic.machine.event.chip.ways import PiecePlan, Ways, WholePlan
 from systolic.machine.event.dma.descriptors import source_order
 from systolic.machine.event.dma.unit import PLANS_KEPT, DmaUnit, InLine
+from systolic.machine.event.dram.channels import Channels
 from systolic.machine.event.ports.stream import Asker
 from systolic.machine.event.unit import Context
 from systolic.machine.values.chip_memory import ChipMemory
@@ -24,6 +26,7 @@ from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
 
 Plans = dict[Hashable, WholePlan]
+ChipStream = PieceStream | PieceOfBursts
 
 
 class ChipDmaUnit(DmaUnit):
@@ -36,6 +39,7 @@ class ChipDmaUnit(DmaUnit):
         on_chip: of the queue among all of the chip.
         queue: its instructions.
         ways: where copies of the place go.
+        channels: of controllers whose DRAM has banks.
         plans: of copies that were planned before.
         memory: of the chip.
         on_code: called with the core whose code has come, and the tick from which it is there.
@@ -51,46 +55,33 @@ class ChipDmaUnit(DmaUnit):
         queue: Sequence[int],
         *,
         ways: Ways,
+        channels: Channels | None,
         plans: Plans,
         memory: ChipMemory,
         on_code: Callable[[str, int], None],
     ) -> None:
         super().__init__(context, number, queue)
         self._place, self._on_chip = place, on_chip
-        self._ways, self._whole_plans, self._chip_memory = ways, plans, memory
+        self._ways, self._channels = ways, channels
+        self._whole_plans, self._chip_memory = plans, memory
         self._on_code = on_code
 
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
         """Begin a copy in the present tick."""
         assert isinstance(instruction, DmaCopy)
         plan = self._whole(instruction)
-        streams = [
-            PieceStream(
-                self.env,
-                self.chip,
-                piece,
-                self._ways,
-                Asker(
-                    self.name,
-                    "dma",
-                    index,
-                    (self._rank, self._on_chip),
-                    self.period,
-                    piece.holdings,
-                ),
-            )
-            for piece in plan.pieces
-        ]
+        streams = [self._stream_of(index, piece) for piece in plan.pieces]
         values = self._moved_values(instruction)
         start, ready = self.env.tick, self.env.tick + plan.latency_cycles * self.period
         sources: Any = None
-        if len(streams) == 1 and self._outstanding == 1:
-            sources = self._foretell(streams[0], instruction, ready)
+        first = streams[0]
+        if isinstance(first, PieceStream) and len(streams) == 1 and self._outstanding == 1:
+            sources = self._foretell(first, instruction, ready)
         else:
             self._under_way += 1
         self.claim("filling", start, ready)
         for before, after in pairwise(streams):
-            before.then(self._follow(after))
+            before.then(self._follow(before, after))
         streams[-1].then(
             lambda: self._end(
                 index, instruction, plan, streams, start, values=values, sources=sources
@@ -103,10 +94,29 @@ class ChipDmaUnit(DmaUnit):
             self._line.append(InLine(streams[0], ready))
             self._look_at_line(plan.latency_cycles)
 
-    def _follow(self, stream: PieceStream) -> Callable[[], None]:
+    def _stream_of(self, index: int, piece: PiecePlan | BurstPiece) -> ChipStream:
+        """Return a piece of a copy on its way."""
+        rank, held = (self._rank, self._on_chip), piece.holdings
+        asker = Asker(self.name, "dma", index, rank, self.period, held)
+        if isinstance(piece, PiecePlan):
+            return PieceStream(self.env, self.chip, piece, self._ways, asker)
+        make = ArbitratedBursts if piece.ends else PieceOfBursts
+        assert self._channels is not None
+        return make(
+            self.env,
+            self._channels,
+            piece,
+            asker,
+            queue=self._on_chip,
+            pace=self._ways.burst_pace,
+        )
+
+    def _follow(self, before: ChipStream, stream: ChipStream) -> Callable[[], None]:
         """Return what begins with the next piece, in the cycle after the last of the one before."""
 
         def begin() -> None:
+            if isinstance(before, PieceOfBursts):
+                before.conclude()
             self._stream = stream
             at_once = simpy.Timeout(self.env, 0)
             at_once.callbacks.append(lambda _: self.context.arbiter.add(stream))
@@ -142,14 +152,16 @@ class ChipDmaUnit(DmaUnit):
         index: int,
         copy: DmaCopy,
         plan: WholePlan,
-        streams: list[PieceStream],
+        streams: list[ChipStream],
         start: int,
         *,
         values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
         sources: Any,
     ) -> None:
-        first, done = streams[0].first_byte, streams[-1].end_tick()
-        assert first is not None, "each piece moves something"
+        last = streams[-1]
+        if isinstance(last, PieceOfBursts):
+            last.conclude()
+        first, done = _first_of(streams[0]), last.span()[1]
         recorder = self.context.recorder
         recorder.transfers.add([run for stream in streams for run in stream.runs_by_size()])
         for stream in streams:
@@ -179,7 +191,7 @@ class ChipDmaUnit(DmaUnit):
         index: int,
         copy: DmaCopy,
         plan: WholePlan,
-        streams: list[PieceStream],
+        streams: list[ChipStream],
         values: tuple[npt.NDArray[Any], npt.NDArray[Any]],
     ) -> None:
         ticks = _ordered(np.concatenate([s.descriptor_ticks() for s in streams]), plan)
@@ -187,7 +199,8 @@ class ChipDmaUnit(DmaUnit):
         read, written = values
         is_turned = isinstance(copy, DmaTranspose)
         order: Any = source_order(copy) if isinstance(copy, DmaTranspose) else slice(None)
-        for number, (_, _, access) in enumerate(copy_ends(copy)):
+        for number, (_, at, access) in enumerate(copy_ends(copy)):
+            core = place_of(at) or self._place
             kind = "write" if number else "read"
             if not self.context.recorder.wants(kind):
                 continue
@@ -201,8 +214,17 @@ class ChipDmaUnit(DmaUnit):
                 addresses=addresses[mine],
                 dtype=access.dtype,
                 values=read[mine] if number == 0 else written,
+                core=core.number,
             )
             self.context.recorder.words(kind, self.name, index, found)
+
+
+def _first_of(stream: ChipStream) -> int:
+    """Return the tick of the first byte of a piece that has ended, before others perhaps."""
+    if isinstance(stream, PieceOfBursts):
+        return stream.span()[0]
+    assert stream.first_byte is not None, "each piece moves something"
+    return stream.first_byte
 
 
 def _ordered(moved: npt.NDArray[np.int64], plan: WholePlan) -> npt.NDArray[np.int64]:

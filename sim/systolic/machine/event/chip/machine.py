@@ -20,6 +20,7 @@ from systolic.isa.instruction.on_processor import OWN_QUEUE
 from systolic.isa.joint import JointProgram
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.event.chip.arbiter import ChipArbiter
+from systolic.machine.event.chip.bursts import BankedControllers
 from systolic.machine.event.chip.core import CoreOnChip
 from systolic.machine.event.chip.dma import ChipDmaUnit, Plans
 from systolic.machine.event.chip.islands import islands
@@ -27,6 +28,7 @@ from systolic.machine.event.chip.ports import core_of, own_bank
 from systolic.machine.event.chip.processor import CopySupply, ProcessorUnit
 from systolic.machine.event.chip.semaphores import ChipSemaphores, joint_order
 from systolic.machine.event.chip.ways import Ways
+from systolic.machine.event.dram.channels import Channels, is_large, wants_ends
 from systolic.machine.event.fetch import InstructionFetch, Supply
 from systolic.machine.event.lane_engine.unit import EngineUnit
 from systolic.machine.event.pe_array.row_order import form_for, in_numpy
@@ -121,6 +123,7 @@ class _Island:
         self.semaphores = ChipSemaphores(self._env, joint_order(joint), joint)
         splits = [chip.state_buffer.is_split for chip in joint.chip.core_chips]
         self._arbiter = ChipArbiter(self._env, splits, places)
+        self._channels = _channels_of(joint, recorder)
         self._ways: dict[ChipPlace, Ways] = {}
         self._plans: dict[ChipPlace, Plans] = {}
         self._port_use: dict[Port, list[Beats]] = {}
@@ -149,7 +152,11 @@ class _Island:
         self._env.run()
         self._arbiter.conclude()
         self._refuse_deadlock()
+        if self._channels is not None:
+            self._channels.account(self._recorder)
         for context in self._contexts[:1]:
+            if self._channels is not None:
+                context.use_result_ports(self._channels.result_use())
             context.account_ports()
         self.semaphores.hand_over(self._recorder)
         return max((context.end for context in self._contexts), default=0)
@@ -241,6 +248,7 @@ class _Island:
                 numbers[joined(place, dma_queue(q))],
                 queues[dma_queue(q)],
                 ways=self._ways[place],
+                channels=self._channels,
                 plans=self._plans[place],
                 memory=self._memory,
                 on_code=self._code_came,
@@ -384,6 +392,24 @@ class _Island:
         if isinstance(instruction, Command) and instruction.word == "start":
             return f"{head} for {self.awaited(instruction.at)}"
         return f"{head} for {launch.at}"
+
+
+def _channels_of(joint: JointProgram, recorder: Recorder) -> Channels | None:
+    """Return the channels of controllers whose DRAM has an organisation, if there are some."""
+    chip = joint.chip
+    banked = BankedControllers.of(chip)
+    if banked is None:
+        return None
+    queues = [*chip.queue_numbers]
+    return Channels(
+        banked.dram,
+        chip.core_chips,
+        queues,
+        chip.queue_periods[queues[0]],
+        controllers=len(banked.numbers),
+        ends=wants_ends(recorder),
+        large=is_large(joint.program),
+    )
 
 
 class _Starter:

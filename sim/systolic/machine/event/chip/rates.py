@@ -51,6 +51,10 @@ class WayRate(NamedTuple):
         """Return the pace of what so many engines move side by side."""
         return _shared(self, engines)
 
+    def amounts(self) -> tuple[int, ...]:
+        """Return the bytes of cycles 0, 1, ..., which repeat."""
+        return tuple([_amount(self, 1, cycle) for cycle in range(self.phases)])
+
 
 @lru_cache(maxsize=4096)
 def _shared(rate: WayRate, engines: int) -> BytePace:

@@ -17,21 +17,25 @@ from systolic.hw.spec import Chip, Dma, MultiCoreChip
 from systolic.hw.spec.places import ChipPlace, controller, place_of
 from systolic.isa import Access, Buffer, DmaCopy, DmaMove
 from systolic.isa.legality.chip_program import copy_ends
+from systolic.machine.event.chip.bursts import BankedControllers, BurstPiece, burst_piece
 from systolic.machine.event.chip.ports import base_of, core_of
 from systolic.machine.event.chip.rates import BestWay, WayRate, WireBeats, beats_of
 from systolic.machine.event.dma.costs import working_cycles
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
+    cut_runs,
     descriptor_groups,
     group_needs,
     spread_order,
 )
 from systolic.machine.event.dma.ends import READ, READ_AND_WRITE, WRITE, CopyEnd, CopyEnds, end_of
-from systolic.machine.event.dma.pace import HeldShares
+from systolic.machine.event.dma.pace import ALWAYS, HeldShares
 from systolic.machine.event.dma.plan import CopyPlan
 from systolic.machine.event.ports.ports import Need, Needs
 from systolic.machine.event.ports.stream import Holding, ShareOfBytes
 
+MORE_THAN_ANY = 1 << 40
+"""Bytes that no bursts move in a cycle."""
 ENGINE = ".dma engine "
 """In the name of the bandwidth of a DMA engine, behind the place that feeds it."""
 
@@ -139,7 +143,7 @@ class WholePlan:
     order: of the descriptors as they move, [descriptors]; None if it is that of the copy.
     """
 
-    pieces: list[PiecePlan]
+    pieces: list[PiecePlan | BurstPiece]
     latency_cycles: int
     order: Integers | None
 
@@ -156,6 +160,7 @@ class Ways:
         self._period = own.period("dma")
         self._drams = chip.controller_drams
         self._map = ControllerMap(chip) if len(self._drams) > 1 else None
+        self._banked = BankedControllers.of(chip)
         self._beats = beats_of(self._period, chip.interconnect_period)
         self._wires = chip.interconnect.bytes_per_cycle if chip.interconnect else 0
 
@@ -175,16 +180,25 @@ class Ways:
         order = None
         if self._dma.is_spread:
             order = spread_order(copy, ends, self._dma, self._map)
-        pieces, hops = list[PiecePlan](), 0
+        cuts = cut_runs(copy, ends, self._map) if self._banked is not None else []
+        pieces, hops = list[PiecePlan | BurstPiece](), 0
         touched = set[int]()
-        for home, of_home in groupby(groups, key=lambda group: group.home):
+        for number, (home, of_home) in enumerate(groupby(groups, key=lambda group: group.home)):
             places = self._places(copy, ends, home)
             touched |= {place.number for place in places if place.kind == "controller"}
             held, far = self._held(copy, places)
             hops = max(hops, far)
             engines = self._engines(copy, queue)
             holdings = (*engines, *held)
-            pieces.append(PiecePlan(copy, ends, self._dma, list(of_home), holdings))
+            if self._banked is not None and any(map(self._banked.has, places)):
+                banked, cut = self._banked, cuts[number]
+                pieces.append(
+                    burst_piece(
+                        copy, ends, places, cut, dma=self._dma, banked=banked, holdings=holdings
+                    )
+                )
+            else:
+                pieces.append(PiecePlan(copy, ends, self._dma, list(of_home), holdings))
         latency = self._dma.latency_cycles
         latency += max([self._drams[number].latency_cycles for number in touched], default=0)
         latency += -(-hops * self._chip.copy_hop_ticks // self._period)
@@ -225,7 +239,7 @@ class Ways:
         accumulates = isinstance(copy, DmaMove) and copy.accumulate
         shares, pools, hops = Counter[str](), dict[str, int](), 0
         for number, place in enumerate(places):
-            if place.kind == "controller":
+            if place.kind == "controller" and self._drams[place.number].organisation is None:
                 shares[str(place)] += 2 if number == 1 and accumulates else 1
         for number, place in enumerate(places[1:], 1):
             way = self._chip.way(places[0], place)
@@ -259,19 +273,35 @@ class Ways:
     ) -> WayRate:
         """Return the rate that shares allow, which are those of the holdings in order."""
         own = HeldShares(self._dma.bytes_per_cycle)
+        for (pool, _), share in zip(holdings, shares, strict=True):
+            if ENGINE in pool and share.of > own.shares:
+                own = HeldShares(self._dma.bytes_per_cycle, *share)
+        return self._rate(own, holdings, shares, working_cycles(self._own, copy))
+
+    def _rate(
+        self,
+        own: HeldShares,
+        holdings: tuple[Holding, ...],
+        shares: tuple[ShareOfBytes, ...],
+        working: tuple[int, int] = ALWAYS,
+    ) -> WayRate:
         drams, most = list[HeldShares](), 0
         for (pool, _), share in zip(holdings, shares, strict=True):
             if pool in self.controllers:
                 total = self._drams[self.controllers[pool]].bytes_per_cycle
                 drams.append(HeldShares(total, *share))
-            elif ENGINE in pool:
-                if share.of > own.shares:
-                    own = HeldShares(self._dma.bytes_per_cycle, *share)
-            else:
+            elif ENGINE not in pool:
                 most = max(most, share.of)
         wires = self._wires // most if most else 0
         beats = self._beats if most else (1,)
-        return WayRate(own, tuple(drams), wires, beats, working_cycles(self._own, copy))
+        return WayRate(own, tuple(drams), wires, beats, working)
+
+    def burst_pace(
+        self, holdings: tuple[Holding, ...], shares: tuple[ShareOfBytes, ...]
+    ) -> tuple[int, ...]:
+        """Return the bytes that shares let bursts move in cycles 0, 1, ...; empty: any number."""
+        rate = self._rate(HeldShares(MORE_THAN_ANY), holdings, shares)
+        return rate.amounts() if rate.drams or rate.wires else ()
 
     @property
     def controllers(self) -> dict[str, int]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, DmaCopy
-from systolic.machine.event.dma.descriptors import descriptor_runs
+from systolic.machine.event.dma.descriptors import Runs, descriptor_runs
 from systolic.machine.event.dma.ends import bank_bytes
-from systolic.machine.event.dram.channels import Banks, Channels
+from systolic.machine.event.dram.channels import BankRefusal, Banks, Channels
+from systolic.machine.event.dram.near import Near, NearBanks
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
 from systolic.machine.event.ports.stream import Asker, Granted, Lost, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
@@ -20,10 +22,68 @@ from systolic.spans import Interval
 READS, WRITES = 1, 2
 
 
+class BurstPlan(NamedTuple):
+    """What a copy moves in bursts, or a piece of one.
+
+    runs: its descriptors, as `Channels.join` takes them. buffer, base, direction: of its ports on
+    the chip, if bursts ask for them in `Channels`; base is added to the number of a bank.
+    """
+
+    runs: Runs
+    sides: int
+    near: Near
+    buffer: Buffer
+    base: int
+    direction: str
+
+    def reach(self, lanes: Interval) -> Needs:
+        """Return each port that it may need; lanes: its partitions."""
+        return tuple([self.need(bank, lanes) for bank in self._all_banks()])
+
+    def need(self, bank: int, lanes: Interval) -> Need:
+        """Return the port of a bank, for these partitions."""
+        return Need(Port(self.buffer.value, bank + self.base, self.direction), *lanes)
+
+    def _all_banks(self) -> list[int]:
+        if not self.near.has_ports:
+            return []
+        runs, size = self.runs, self.near.bank_bytes
+        base = runs.target if self.sides == READS else runs.source
+        first, last = base // size, (base + runs.length - 1) // size
+        found = set(np.unique(first).tolist()) | set(np.unique(last).tolist())
+        for straddles in np.flatnonzero(last - first > 1).tolist():
+            found |= set(range(int(first[straddles]), int(last[straddles])))
+        return sorted(found)
+
+
+def burst_plan(copy: DmaCopy, chip: Chip, banks: NearBanks) -> BurstPlan:
+    """Return the plan of a copy of one core, from or to DRAM with an organisation."""
+    sides = READS * (copy.source.buffer is Buffer.DRAM)
+    sides |= WRITES * (copy.target.buffer is Buffer.DRAM)
+    on_chip = copy.target if sides == READS else copy.source
+    near = on_chip.buffer
+    width, cycles = chip.burst_cycles(in_state=near is Buffer.STATE)
+    passing = chip.state_buffer.port_bytes or 0 if near is Buffer.STATE else 0
+    shape = Near(
+        width=width,
+        cycles=cycles,
+        at_once=max(1, chip.dma.queue_bytes_per_cycle // width),
+        has_ports=int(sides != READS | WRITES),
+        first_bank=banks.first(near, 0),
+        bank_bytes=bank_bytes(on_chip, chip),
+        port_bytes=passing,
+        lanes=banks.lanes_of(0),
+        fetch_cycles=chip.dma.descriptor_cycles,
+        overlaps=int(chip.dma.descriptor_cost == "max"),
+    )
+    direction = "write" if sides == READS else "read"
+    return BurstPlan(descriptor_runs(copy), sides, shape, near, 0, direction)
+
+
 class BurstStream(Stream):
     """Descriptors on their way, burst by burst; `Channels` knows how far they are.
 
-    It asks for ports only in cycles in which its bytes move.
+    It asks for ports only in cycles in which its bytes move. lanes: its partitions on the chip.
     """
 
     settles_ports = True
@@ -33,38 +93,35 @@ class BurstStream(Stream):
         self,
         env: TickEnvironment,
         channels: Channels,
-        copy: DmaCopy,
-        chip: Chip,
+        plan: BurstPlan,
+        lanes: Interval,
         asker: Asker,
         *,
         queue: int,
     ) -> None:
         super().__init__(env, asker, Timeline([], 0), is_awaited=True)  # the next may start
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them
-        self._channels, self._queue = channels, queue
-        self._runs = descriptor_runs(copy)
-        self._sides = READS * (copy.source.buffer is Buffer.DRAM)
-        self._sides |= WRITES * (copy.target.buffer is Buffer.DRAM)
-        on_chip = copy.target if self._sides == READS else copy.source
-        self._buffer, self._bank_bytes = on_chip.buffer, bank_bytes(on_chip, chip)
-        self._direction = "write" if self._sides == READS else "read"
-        self._reach = tuple(self._need(bank, on_chip.lanes) for bank in self._all_banks())
+        self._channels, self._plan, self._queue = channels, plan, queue
+        self._reach = plan.reach(lanes)
         self.mask = self.wide_mask = mask_of(self._reach)
+        self._span = 0, 0
+        self._ends: npt.NDArray[np.int64] | None = None
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the bytes of each descriptor, int64."""
-        return self._runs.length
+        return self._plan.runs.length
 
     def runs_by_size(self) -> Iterator[tuple[int, int]]:
         """Yield (bytes, how many) for the descriptors."""
-        sizes, counts = np.unique(self._runs.length, return_counts=True)
+        sizes, counts = np.unique(self._plan.runs.length, return_counts=True)
         return zip(sizes.tolist(), counts.tolist(), strict=True)
 
     def begin(self, tick: int) -> None:
         """Take part from the cycle at `tick` on."""
         super().begin(tick)
-        self._channels.join(self._queue, self._runs, self._sides, self._buffer, tick)
+        plan = self._plan
+        self._channels.join(self._queue, plan.runs, plan.sides, plan.near, tick)
 
     def remaining(self) -> int:
         """Return the cycles until this or another copy ends if nothing is refused any more."""
@@ -115,21 +172,30 @@ class BurstStream(Stream):
 
     def span(self) -> tuple[int, int]:
         """Return the ticks of the first cycle in which it moved, and of the last of its bursts."""
-        return self._channels.span(self._queue)
+        return self._span
 
     def descriptor_ticks(self) -> npt.NDArray[np.int64]:
         """Return the tick at which each descriptor ended, int64."""
-        return self._channels.ends(self._queue, len(self._runs.length))
+        assert self._ends is not None, "they are kept where words are recorded"
+        return self._ends
 
     def conclude(self) -> None:
-        """Take over what other queues refused, now that the copy has ended."""
-        stalls = self._channels.stalls(self._queue)
+        """Take over what is known of the copy, which has ended, and give up its place."""
+        channels, q = self._channels, self._queue
+        self._span = channels.span(q)
+        if channels.keeps_ends:
+            self._ends = channels.ends(q, len(self._plan.runs.length))
+        self._take_over(channels.stalls(q))
+        channels.leave(q)
+
+    def _take_over(self, stalls: list[BankRefusal]) -> None:
+        """Take over what other queues refused."""
         if not stalls:
             return
-        for buffer, bank, partition, first, stop in stalls:
-            port = Port(buffer.value, bank, self._direction)
+        for place, first, stop in stalls:
+            port = Port(place.buffer.value, place.bank, self._plan.direction)
             cycles = (stop - first) // self.period
-            self.refusals.append(Refusal(first, cycles, Lost(port, self.client, partition)))
+            self.refusals.append(Refusal(first, cycles, Lost(port, self.client, place.partition)))
         self.refusals = _merged(self.refusals, self.period)
         start, end = self.progress[0].tick, self.tick
         if self.refusals[0].tick < start:
@@ -144,21 +210,6 @@ class BurstStream(Stream):
         if first < stop:
             self.progress.append(Granted(0, first, (stop - first) // self.period))
 
-    def leave(self) -> None:
-        """Give up its place: nothing more will be asked of it."""
-        self._channels.leave(self._queue)
-
-    def _all_banks(self) -> list[int]:
-        if self._sides == READS | WRITES:
-            return []
-        runs = self._runs
-        base = runs.target if self._sides == READS else runs.source
-        first, last = base // self._bank_bytes, (base + runs.length - 1) // self._bank_bytes
-        found = set(np.unique(first).tolist()) | set(np.unique(last).tolist())
-        for straddles in np.flatnonzero(last - first > 1).tolist():
-            found |= set(range(int(first[straddles]), int(last[straddles])))
-        return sorted(found)
-
     def _needs_of(self, found: list[Banks]) -> Needs:
         """Return the ports of bursts that move, each once, the lowest bank and partition first.
 
@@ -167,10 +218,7 @@ class BurstStream(Stream):
         if not self._reach:
             return ()
         places = {(bank, b.partition) for b in found for bank in range(b.first, b.last + 1)}
-        return tuple(self._need(bank, Interval(p, p + 1)) for bank, p in sorted(places))
-
-    def _need(self, bank: int, lanes: Interval) -> Need:
-        return Need(Port(self._buffer.value, bank, self._direction), *lanes)
+        return tuple(self._plan.need(bank, Interval(p, p + 1)) for bank, p in sorted(places))
 
 
 def _merged(refusals: list[Refusal], period: int) -> list[Refusal]:

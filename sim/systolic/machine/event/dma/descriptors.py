@@ -101,6 +101,39 @@ def descriptor_runs(copy: DmaCopy) -> Runs:
     return Runs(source, target, runs.lengths, runs.partitions + _first_partitions(ends))
 
 
+@dataclass(frozen=True, eq=False)
+class CutRuns:
+    """The descriptors of a copy, in order, one by one, that move between the same controllers.
+
+    home: a number for these controllers. starts: by end, the byte in the partition, or in DRAM,
+    int64 [descriptors] each. lengths: in bytes. partitions: int64 [ends, descriptors].
+    """
+
+    home: int
+    starts: tuple[Integers, ...]
+    lengths: Integers
+    partitions: Integers
+
+
+def cut_runs(copy: DmaCopy, ends: CopyEnds, homes: HomesOf | None) -> list[CutRuns]:
+    """Return the descriptors of a copy, in the pieces that controllers cut it into."""
+    runs = _descriptors(copy, ends, homes)
+    partitions = runs.partitions + _first_partitions([end.access for end in ends])
+    starts = [begin + end.access.start for begin, end in zip(runs.starts, ends, strict=True)]
+    many = len(runs.lengths)
+    home = np.zeros(many, np.int64) if runs.homes is None else runs.homes
+    edges = [0, *(np.flatnonzero(np.diff(home)) + 1).tolist(), many]
+    return [
+        CutRuns(
+            int(home[i]),
+            tuple([begin[i:j] for begin in starts]),
+            runs.lengths[i:j],
+            partitions[:, i:j],
+        )
+        for i, j in pairwise(edges)
+    ]
+
+
 def _first_partitions(accesses: Sequence[Access]) -> Integers:
     return np.array([[access.partition] for access in accesses], np.int64)
 

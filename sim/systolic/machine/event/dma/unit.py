@@ -126,9 +126,11 @@ class DmaUnit(Unit):
         held = holdings(self.chip, copy, number)
         asker = Asker(self.name, "dma", index, (self._rank, number), self.period, held)
         if is_dram and channels is not None:
-            from systolic.machine.event.dma.bursts import BurstStream
+            from systolic.machine.event.dma.bursts import BurstStream, burst_plan
 
-            return BurstStream(self.env, channels, copy, self.chip, asker, queue=number)
+            plan = burst_plan(copy, self.chip, channels.banks)
+            near = copy.source if copy.target.buffer is Buffer.DRAM else copy.target
+            return BurstStream(self.env, channels, plan, near.lanes, asker, queue=number)
         return DmaStream(self.env, self.chip, self._plan(copy), asker)
 
     def _plan(self, copy: DmaCopy) -> CopyPlan:
@@ -172,8 +174,6 @@ class DmaUnit(Unit):
             moved = values.ravel()[order]
             self._record("read", index, copy.source, stream, moved, order=order)
             self._record("write", index, copy.target, stream, moved)
-        if not isinstance(stream, DmaStream):
-            stream.leave()
         if not is_foretold:
             self._free_place()
 

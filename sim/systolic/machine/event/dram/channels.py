@@ -8,21 +8,21 @@ phase of any queue's burst ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, Dram
 from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy, Program
 from systolic.machine.event.dma.descriptors import Runs
 from systolic.machine.event.dram import steps, tables
 from systolic.machine.event.dram.hand import DRAM_IS_TARGET
+from systolic.machine.event.dram.near import BankPlace, Near, NearBanks
 from systolic.machine.event.dram.tables import NEVER, Table, Tables
 from systolic.trace.recorder import Recorder
-from systolic.trace.records import ALL_PARTITIONS
 from systolic.trace.transfers import ChannelCounts, QueueWaits
 
 LOG_LENGTH = 4096
@@ -31,14 +31,9 @@ SMALL_ELEMENTS = 20_000
 
 
 class BankRefusal(NamedTuple):
-    """A bank's port was refused from tick `first` to tick `stop`: a lower queue had it.
+    """A bank's port was refused from tick `first` to tick `stop`: a lower queue had it."""
 
-    partition: of the port, or ALL_PARTITIONS.
-    """
-
-    buffer: Buffer
-    bank: int
-    partition: int
+    place: BankPlace
     first: int
     stop: int
 
@@ -51,15 +46,52 @@ class Banks(NamedTuple):
     partition: int
 
 
-class Channels:
-    """All channels of a chip, and the copies that use them. Times in cycles of the DMA engine."""
+class LeadBurst(NamedTuple):
+    """A burst of a copy's leading side that moves, and the bytes of each cycle that is left to it.
 
-    def __init__(self, chip: Chip, *, ends: bool, large: bool) -> None:
-        self.period = chip.period("dma")
-        self._chip = chip
-        self._is_split = chip.state_buffer.is_split
-        self._tables = Tables.empty(chip, LOG_LENGTH)
+    bytes: first and end, relative to the first of its descriptor.
+    """
+
+    descriptor: int
+    bytes: list[tuple[int, int]]
+
+
+class Channels:
+    """All channels of a chip, and the copies that use them. Times in cycles of the DMA engines.
+
+    Args:
+        dram: behind each controller; it has an organisation.
+        cores: whose buffers the copies use.
+        queues: the DMA queues by name; their numbers are their order.
+        period: ticks of a cycle of all queues.
+        controllers: how many there are of such DRAM; addresses are numbered through over them.
+        ends: keep when descriptors end. large: use the compiled form.
+
+    """
+
+    def __init__(
+        self,
+        dram: Dram,
+        cores: Sequence[Chip],
+        queues: Sequence[str],
+        period: int,
+        *,
+        controllers: int = 1,
+        ends: bool,
+        large: bool,
+    ) -> None:
+        self.period = period
+        self.banks = NearBanks(cores)
+        self._queues = tuple(queues)
+        self._tables = Tables.empty(
+            dram,
+            self.banks,
+            controllers=controllers,
+            queues=len(queues),
+            log_length=LOG_LENGTH,
+        )
         self._stalls: dict[int, list[BankRefusal]] = {}
+        self._has_paces = False
         self._uses: list[tuple[int, int, int]] = []
         self._keeps_ends = ends
         self._used = 0
@@ -70,8 +102,16 @@ class Channels:
         self._quiet: int | None = None
         self._kernel: Any = _compiled() if large else steps
 
-    def join(self, q: int, runs: Runs, sides: int, near: Buffer, tick: int) -> None:
-        """Let a queue begin with its descriptors in the cycle at `tick`; near: other than DRAM."""
+    @property
+    def keeps_ends(self) -> bool:
+        """Return whether it is kept when descriptors end."""
+        return self._keeps_ends
+
+    def join(self, q: int, runs: Runs, sides: int, near: Near, tick: int) -> None:
+        """Let a queue begin with its descriptors in the cycle at `tick`.
+
+        runs: in bytes of the DRAM of all controllers, or of a partition.
+        """
         if not self._members:
             self._used = 0
             self._cycle = tick // self.period
@@ -88,18 +128,23 @@ class Channels:
         queue[[tables.FETCHED, tables.LOOK], q] = tick // self.period
         queue[[tables.RUN, tables.BACK_RUN], q] = first - 1, first
         queue[tables.STOP, q] = first + len(runs.length)
-        queue[tables.WIDTH : tables.PORT_BYTES + 1, q] = self._shape(near)
+        queue[tables.WIDTH : tables.OVERLAPS + 1, q] = near
 
-    def _shape(self, near: Buffer) -> tuple[int, ...]:
-        """Return the rows WIDTH to PORT_BYTES of a copy; near: its buffer on the chip, or DRAM."""
-        chip = self._chip
-        width, cycles = chip.burst_cycles(in_state=near is Buffer.STATE)
-        at_once = max(1, chip.dma.queue_bytes_per_cycle // width)
-        if near is Buffer.RESULT:
-            first = chip.state_buffer.banks
-            return width, cycles, at_once, first, chip.result_buffer.bank_bytes, 0
-        passing = chip.state_buffer.port_bytes or 0 if near is Buffer.STATE else 0
-        return width, cycles, at_once, 0, chip.state_buffer.bank_bytes, passing
+    def set_pace(self, q: int, amounts: Sequence[int], tick: int) -> None:
+        """Say what shares of bandwidths let a queue move from the cycle at `tick` on.
+
+        amounts: bytes in cycles 0, 1, ... of the queue, which repeat.
+        """
+        self.advance(tick)
+        self._changed()
+        self._has_paces = True
+        pace, many = self._tables.pace, len(amounts)
+        if pace.shape[1] < many:
+            wider = np.zeros((pace.shape[0], many), np.int64)
+            wider[:, : pace.shape[1]] = pace
+            self._tables, pace = self._tables._replace(pace=wider), wider
+        pace[q, :many] = amounts
+        self._tables.queue[[tables.PHASES, tables.LEAST], q] = many, min(amounts)
 
     def leave(self, q: int) -> None:
         """Forget the descriptors of a queue's copy, which has ended."""
@@ -178,12 +223,10 @@ class Channels:
 
     def needs(self, q: int) -> tuple[list[Banks], int]:
         """Return the banks that the queue's next cycle needs, and for how many cycles at least."""
-        looked, cycles = self._look(), self.quiet_cycles()
+        looked = self._look()
+        cycles = steps.find_all_banks(looked, q, self.quiet_cycles())
+        steps.share(looked, self._cycle, q)
         moving = looked.moving[q, : looked.queue[tables.ON_BUS, q]].tolist()
-        for s in moving:
-            cycles = steps.find_banks(looked, s, cycles)
-        if looked.queue[tables.PORT_BYTES, q]:
-            steps.share_ports(looked, q)
         found = []
         for s in moving:
             row = looked.slot[tables.PORT_LOW : tables.PORT_LANE + 1, s].tolist()
@@ -196,14 +239,47 @@ class Channels:
         if self._quiet is None:
             looked = self._look()
             event = steps.next_event(looked) - self._cycle
-            self._quiet = int(steps.shortest(looked, event, held_too=True))
+            self._quiet = 1
+            if not self._is_bound():
+                self._quiet = int(steps.shortest(looked, event, held_too=True))
         return self._quiet
+
+    def _is_bound(self) -> bool:
+        """Return whether shares of bandwidths may keep a burst from moving in the next cycle."""
+        if not self._has_paces:
+            return False
+        queue = self._look().queue
+        return any(steps.is_bound(queue, q) for q in self._members)
+
+    def lead_burst(self, q: int) -> LeadBurst | None:
+        """Return the burst that moves in the next cycle, of a queue that has one on a bus at most.
+
+        None if there is none, if it stands, or if it brings to DRAM what was read before.
+        """
+        looked = self._look()
+        steps.find_all_banks(looked, q, 1)
+        steps.share(looked, self._cycle, q)
+        slot, queue = looked.slot, looked.queue
+        if not queue[tables.ON_BUS, q]:
+            return None
+        s = int(looked.moving[q, 0])
+        is_back = queue[tables.SIDES, q] == steps.BOTH_SIDES and slot[tables.WRITES, s]
+        if slot[tables.STANDS, s] or is_back:
+            return None
+        d = slot[tables.DESCRIPTOR, s]
+        near = int(looked.runs[tables.SOURCE if slot[tables.WRITES, s] else tables.TARGET, d])
+        last = int(queue[tables.CYCLES, q])
+        found = [steps.bytes_of(looked, b, s) for b in range(last - slot[tables.LEFT, s], last)]
+        bytes_ = [(int(low) - near, int(high) - near) for low, high in found]
+        return LeadBurst(int(d - queue[tables.STOP, q]), bytes_)
 
     def patience(self) -> int | None:
         """Return for how many cycles a queue that is refused a port asks for the same ones.
 
         With a single burst in hand: until it is granted. Else another of its bursts may come along.
         """
+        if self._is_bound():
+            return 1
         if self._tables.fixed.outstanding == 1:
             return None
         looked = self._look()
@@ -215,13 +291,16 @@ class Channels:
         """Hand all counts of the run to the recorder."""
         queue, channel, port = self._tables.queue, self._tables.channel, self._tables.port
         transfers = recorder.transfers
-        for c, counts in enumerate(channel[tables.HITS :].T.tolist()):
-            transfers.channels[c] = ChannelCounts(*counts)
-        for q, waits in enumerate(queue[tables.BANK_WAIT :].T.tolist()):
-            transfers.waits[dma_queue(q)] = QueueWaits(*waits)
+        for c, (hits, opened, conflicts, busy) in enumerate(channel[tables.HITS :].T.tolist()):
+            counts = transfers.channels.setdefault(c, ChannelCounts())
+            counts.count(hits=hits, opened=opened, conflicts=conflicts, busy=busy)
+        for name, (bank, row, bus) in zip(
+            self._queues, queue[tables.BANK_WAIT :].T.tolist(), strict=True
+        ):
+            transfers.waits.setdefault(name, QueueWaits()).count(bank=bank, row=row, bus=bus)
         for direction, name in enumerate(("read", "write")):
             for bank in np.flatnonzero(port[direction]).tolist():
-                key = Buffer.STATE.value, bank, name
+                key = Buffer.STATE.value, self.banks.state_bank(bank), name
                 recorder.port_cycles[key] += int(port[direction, bank]) * self.period
 
     def result_use(self) -> Iterator[tuple[int, int, int]]:
@@ -230,7 +309,7 @@ class Channels:
             steps.log_use(self._tables, bank)
             self._read_log()
         for bank, first, stop in self._uses:
-            yield bank, first * self.period, stop * self.period
+            yield self.banks.result_bank(bank), first * self.period, stop * self.period
 
     def _do(self, of: Tables, until: int, *, stop_at_end: bool) -> int:
         return int(self._kernel.run(of, self._cycle, until, stop_at_end))
@@ -242,18 +321,10 @@ class Channels:
             if q < 0:
                 self._uses.append((port, first, stop))
                 continue
-            stall = BankRefusal(*self._place_of(port), first * self.period, stop * self.period)
+            place = self.banks.place_of(port)
+            stall = BankRefusal(place, first * self.period, stop * self.period)
             self._stalls.setdefault(q, []).append(stall)
         self._tables.misc[tables.LOGGED] = 0
-
-    def _place_of(self, port: int) -> tuple[Buffer, int, int]:
-        """Return buffer, bank and partition of a port by its number."""
-        fixed = self._tables.fixed
-        behind = port - fixed.state_banks * fixed.port_lanes
-        if behind >= 0:
-            return Buffer.RESULT, behind, ALL_PARTITIONS
-        bank, partition = divmod(port, fixed.port_lanes)
-        return Buffer.STATE, bank, partition if self._is_split else ALL_PARTITIONS
 
     def _changed(self) -> None:
         self._ahead = self._settled = self._quiet = None
@@ -320,10 +391,26 @@ def _moved_up(table: Table, kept: list[slice], size: int) -> Table:
 
 def channels_of(chip: Chip, program: Program, recorder: Recorder) -> Channels:
     """Return the channels of a chip whose DRAM has an organisation."""
+    queues = [dma_queue(q) for q in range(chip.dma.queues)]
+    return Channels(
+        chip.dram,
+        (chip,),
+        queues,
+        chip.period("dma"),
+        ends=wants_ends(recorder),
+        large=is_large(program),
+    )
+
+
+def is_large(program: Program) -> bool:
+    """Return whether the copies of a program are worth loading the compiled form."""
     copies = [i for i in program.instructions if isinstance(i, DmaCopy)]
-    elements = sum(copy.source.partitions * copy.source.elements for copy in copies)
-    ends = recorder.wants("read") or recorder.wants("write")
-    return Channels(chip, ends=ends, large=elements > SMALL_ELEMENTS)
+    return sum(copy.source.partitions * copy.source.elements for copy in copies) > SMALL_ELEMENTS
+
+
+def wants_ends(recorder: Recorder) -> bool:
+    """Return whether a run records when the words of copies move."""
+    return recorder.wants("read") or recorder.wants("write")
 
 
 def _compiled() -> ModuleType:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from systolic.machine.event.dram.tables import (
     ACTIVE, AFTER, AGE, ASKED, BACK, BACK_RUN, BANK, BANK_GROUP, BANK_IN_GROUP, CHANNEL, DESCRIPTOR,
-    FETCHED, GROUP, HEAD, HIGH, IN_HAND, LEAD, LEAD_STOP, LENGTH, LISTED, LISTS, LOOK, LOW, NEVER,
-    NEXT, PHASE, ROW, ROW_FIELD, RUN, SIDES, SOURCE, STOP, TAIL, TAKEN, TARGET, WANTS_BANK, WRITES,
-    Fixed, Table, Tables,
+    FETCH, FETCHED, GROUP, HEAD, HIGH, IN_HAND, LEAD, LEAD_STOP, LENGTH, LISTED, LISTS, LOOK, LOW,
+    NEVER, NEXT, OVERLAPS, PHASE, ROW, ROW_FIELD, RUN, SIDES, SOURCE, STOP, TAIL, TAKEN, TARGET,
+    WANTS_BANK, WRITES, Fixed, Table, Tables,
 )  # fmt: skip
 
 DRAM_IS_SOURCE, DRAM_IS_TARGET, DRAM_IS_BOTH = 1, 2, 3
@@ -33,7 +33,7 @@ def take_in_hand(t: Tables, cycle: int, q: int) -> None:
         elif queue[RUN, q] + 1 < queue[STOP, q]:
             queue[RUN, q] += 1
             queue[LEAD, q], queue[LEAD_STOP, q] = 0, runs[LENGTH, queue[RUN, q]]
-            queue[FETCHED, q] = cycle + fixed.fetch_cycles
+            queue[FETCHED, q] = cycle + queue[FETCH, q]
         else:
             return
 
@@ -41,7 +41,7 @@ def take_in_hand(t: Tables, cycle: int, q: int) -> None:
 def may_go_on(t: Tables, cycle: int, q: int) -> bool:
     """Return whether a burst of the descriptor in hand may be taken."""
     queue = t.queue
-    is_known = t.fixed.overlaps or queue[FETCHED, q] <= cycle
+    is_known = queue[OVERLAPS, q] or queue[FETCHED, q] <= cycle
     return bool(is_known and queue[LEAD, q] < queue[LEAD_STOP, q])
 
 
@@ -113,7 +113,12 @@ def stand_in_line(t: Tables, cycle: int, s: int) -> None:
 
 
 def place(fixed: Fixed, slot: Table, address: int, s: int) -> None:
-    """Find channel, bank group, bank and row of an address."""
+    """Find channel, bank group, bank and row of an address.
+
+    Channels are numbered through over the controllers, as addresses are.
+    """
+    controller = address // fixed.controller_bytes
+    address -= controller * fixed.controller_bytes
     block = address // fixed.interleave_bytes
     stripe = block // fixed.channels
     c = block % fixed.channels
@@ -139,6 +144,7 @@ def place(fixed: Fixed, slot: Table, address: int, s: int) -> None:
         while stripe:
             c ^= stripe % fixed.channels
             stripe //= fixed.channels
+    c += controller * fixed.channels
     slot[CHANNEL, s], slot[GROUP, s], slot[ROW, s] = c, c * fixed.groups + group, row
     slot[BANK, s] = c * fixed.banks + group + fixed.groups * bank
 

@@ -13,11 +13,12 @@ from systolic.machine.event.dram.control import settle
 from systolic.machine.event.dram.hand import is_over, take_all
 from systolic.machine.event.dram.tables import (
     ACTIVE, AGE, AT_ONCE, BANK, BANKS_HELD, BANK_BYTES, BEAT, BEAT_HIGH, BEAT_LANE, BEAT_LOW, BUS,
-    BUSY, CHANNEL, CYCLES, DESCRIPTOR, ENDED, FETCHED, FIRST, FIRST_BANK, FREE, HELD, HIGH, HOLDER,
-    IN_HAND, LAST, LEFT, LOGGED, LOG_FROM, LOG_PORT, LOG_QUEUE, LOG_STOP, LOOK, LOW, NEAR_HIGH,
-    NEAR_LOW, NEVER, NEXT, ON_BUS, PARTITION, PHASE, PORT_BYTES, PORT_HIGH, PORT_LANE, PORT_LOW,
-    REFUSED, RUN, SIDES, SOURCE, STALL_FROM, STALL_PORT, STALL_STOP, STANDS, START, TARGET,
-    USE_FROM, USE_STOP, WIDTH, WRITES, WROTE, Fixed, Table, Tables,
+    BUSY, CHANNEL, CREDIT, CYCLES, DESCRIPTOR, ENDED, FETCHED, FIRST, FIRST_BANK, FREE, HAS_PORTS,
+    HELD, HIGH, HOLDER, IN_HAND, LANES, LAST, LEAST, LEFT, LOGGED, LOG_FROM, LOG_PORT, LOG_QUEUE,
+    LOG_STOP, LOOK, LOW, NEAR_HIGH, NEAR_LOW, NEVER, NEXT, ON_BUS, OVERLAPS, PARTITION, PHASE,
+    PHASES, PORT_BYTES, PORT_HIGH, PORT_LANE, PORT_LOW, REFUSED, REST, RUN, SIDES, SOURCE,
+    STALL_FROM, STALL_PORT, STALL_STOP, STANDS, START, TARGET, USE_FROM, USE_STOP, WIDTH, WRITES,
+    WROTE, Table, Tables,
 )  # fmt: skip
 
 BOTH_SIDES = 3
@@ -32,7 +33,7 @@ def run(t: Tables, cycle: int, until: int, stop_at_end: bool) -> int:
     while cycle < until and misc[LOGGED] + fixed.reserve <= log.shape[1]:
         take_all(t, cycle)
         settle(t, cycle)
-        step = need_ports(t, until - cycle)
+        step = need_ports(t, cycle, until - cycle)
         step = min(step, next_event(t) - cycle)
         step = shortest(t, step, False)
         count_ports(t, cycle, step)
@@ -83,8 +84,10 @@ def advance(t: Tables, cycle: int, step: int) -> bool:
     for q in range(queue.shape[1]):
         if queue[HELD, q] or not (queue[ON_BUS, q] or is_fetching(t, q)):
             continue
-        if queue[ON_BUS, q] and queue[FIRST, q] < 0:
-            queue[FIRST, q] = cycle
+        if queue[ON_BUS, q]:
+            queue[CREDIT, q] = queue[REST, q]
+            if queue[FIRST, q] < 0:
+                queue[FIRST, q] = cycle
         n = 0
         while n < queue[ON_BUS, q]:
             s = moving[q, n]
@@ -108,7 +111,7 @@ def advance(t: Tables, cycle: int, step: int) -> bool:
 
 def is_fetching(t: Tables, q: int) -> bool:
     """Return whether a descriptor may yet be fetched when all of its bytes have moved."""
-    return bool(t.fixed.overlaps and t.queue[ACTIVE, q] and not t.queue[IN_HAND, q])
+    return bool(t.queue[OVERLAPS, q] and t.queue[ACTIVE, q] and not t.queue[IN_HAND, q])
 
 
 def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
@@ -139,28 +142,27 @@ def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
 # -- ports of the buffers on the chip -------------------------------------------------------------
 
 
-def need_ports(t: Tables, limit: int) -> int:
+def need_ports(t: Tables, cycle: int, limit: int) -> int:
     """Find which ports moving bursts need; return for how many cycles that stays so.
 
     If the queues settle that among themselves, the lowest has a port, and those refused are HELD.
     """
-    fixed, queue, slot = t.fixed, t.queue, t.slot
+    fixed, queue = t.fixed, t.queue
     t.marked[0] += queue.shape[1]
     for q in range(queue.shape[1]):
         if not queue[ON_BUS, q]:
             if fixed.arbitrates:
                 queue[HELD, q] = 0
             continue
-        if queue[SIDES, q] == BOTH_SIDES:
-            queue[HELD, q] = 0
-            for n in range(queue[ON_BUS, q]):
-                slot[PORT_LOW, t.moving[q, n]] = -1
+        same = find_all_banks(t, q, limit)
+        if queue[PORT_BYTES, q] or queue[PHASES, q]:
+            share(t, cycle, q)
+        if not queue[HAS_PORTS, q]:
+            if fixed.arbitrates:
+                queue[HELD, q] = 0
+            if not queue[HELD, q]:
+                limit = same
             continue
-        same = limit
-        for n in range(queue[ON_BUS, q]):
-            same = find_banks(t, t.moving[q, n], same)
-        if queue[PORT_BYTES, q]:
-            share_ports(t, q)
         if fixed.arbitrates:
             queue[REFUSED, q] = taken_port(t, q)
             queue[HELD, q] = queue[REFUSED, q] >= 0
@@ -170,11 +172,21 @@ def need_ports(t: Tables, limit: int) -> int:
     return limit
 
 
+def find_all_banks(t: Tables, q: int, limit: int) -> int:
+    """Find the banks that a queue's bursts need in this cycle; return for how long at least."""
+    for n in range(t.queue[ON_BUS, q]):
+        limit = find_banks(t, t.moving[q, n], limit)
+    return min(limit, 1) if is_bound(t.queue, q) else limit
+
+
 def find_banks(t: Tables, s: int, limit: int) -> int:
     """Find the banks that a burst needs in this cycle; return for how many cycles it needs them."""
     queue, slot, q = t.queue, t.slot, s // t.fixed.outstanding
     beat = queue[CYCLES, q] - slot[LEFT, s]
     low, high = bytes_of(t, beat, s)
+    if not queue[HAS_PORTS, q]:
+        slot[PORT_LOW, s], slot[NEAR_LOW, s], slot[NEAR_HIGH, s] = -1, low, high
+        return limit
     first, last = banks_of(queue, low, high, q)
     slot[PORT_LOW, s], slot[PORT_HIGH, s] = first, last
     slot[NEAR_LOW, s], slot[NEAR_HIGH, s] = low, high
@@ -219,14 +231,24 @@ def is_tight(queue: Table, q: int) -> bool:
     return bool(queue[ON_BUS, q] * queue[WIDTH, q] > queue[PORT_BYTES, q] > 0)
 
 
-def share_ports(t: Tables, q: int) -> None:
-    """Let the bursts of a queue move whose bytes pass the ports, older ones first."""
+def is_bound(queue: Table, q: int) -> bool:
+    """Return whether the bursts of a queue may be more than its shares of bandwidths allow."""
+    return bool(queue[PHASES, q] and queue[ON_BUS, q] * queue[WIDTH, q] > queue[LEAST, q])
+
+
+def share(t: Tables, cycle: int, q: int) -> None:
+    """Let the bursts of a queue move whose bytes pass ports and shares, older ones first."""
     queue, slot = t.queue, t.slot
-    count, done = queue[ON_BUS, q], -1
-    if not is_tight(queue, q):
+    count, done, left, pace = queue[ON_BUS, q], -1, 0, 0
+    tight, bound, is_short = is_tight(queue, q), is_bound(queue, q), False
+    queue[REST, q] = 0
+    if not (tight or bound):
         for n in range(count):
             slot[STANDS, t.moving[q, n]] = 0
         return
+    if bound:
+        pace = t.pace[q, cycle % queue[PHASES, q]]
+        left = queue[CREDIT, q] + pace
     for _ in range(count):
         s = -1
         for n in range(count):
@@ -234,7 +256,27 @@ def share_ports(t: Tables, q: int) -> None:
             if slot[AGE, other] > done and (s < 0 or slot[AGE, other] < slot[AGE, s]):
                 s = other
         done = slot[AGE, s]
-        slot[STANDS, s] = 0 if passes(t, q, s) else 1
+        slot[STANDS, s] = 1 if tight and not passes(t, q, s) else 0
+        if bound and not slot[STANDS, s]:
+            size = shared_bytes(t, q, s)
+            is_short = is_short or size > left
+            if is_short and size:
+                slot[STANDS, s] = 1
+            else:
+                left -= size
+    if bound and count * queue[WIDTH, q] > pace:
+        queue[REST, q] = min(left, queue[WIDTH, q] - 1)
+
+
+def shared_bytes(t: Tables, q: int, s: int) -> int:
+    """Return the bytes that a burst moves in this cycle over what its copy has shares of.
+
+    Of a copy with both sides in such DRAM those count that are read.
+    """
+    slot = t.slot
+    if t.queue[SIDES, q] == BOTH_SIDES and slot[WRITES, s]:
+        return 0
+    return int(slot[NEAR_HIGH, s] - slot[NEAR_LOW, s])
 
 
 def passes(t: Tables, q: int, s: int) -> bool:
@@ -261,15 +303,17 @@ def bytes_in_bank(t: Tables, q: int, s: int, b: int) -> int:
     return int(max(0, min(slot[NEAR_HIGH, s], begin + size) - max(slot[NEAR_LOW, s], begin)))
 
 
-def port_of(fixed: Fixed, slot: Table, b: int, s: int) -> int:
+def port_of(t: Tables, b: int, s: int) -> int:
     """Return the number of the port that a burst needs of a bank: ordered by bank, then partition.
 
     Where a bank has one port for all partitions, that is the number of the bank.
     """
+    fixed = t.fixed
     if b >= fixed.state_banks:
         behind: int = fixed.state_banks * fixed.port_lanes + b - fixed.state_banks
         return behind
-    port: int = b * fixed.port_lanes + slot[PORT_LANE, s] % fixed.port_lanes
+    lanes = t.queue[LANES, s // fixed.outstanding]
+    port: int = b * fixed.port_lanes + t.slot[PORT_LANE, s] % lanes
     return port
 
 
@@ -283,7 +327,7 @@ def taken_port(t: Tables, q: int) -> int:
             continue
         side = 0 if slot[WRITES, s] else 1
         for b in range(slot[PORT_LOW, s], slot[PORT_HIGH, s] + 1):
-            port = port_of(t.fixed, slot, b, s)
+            port = port_of(t, b, s)
             if marks[side, port] >= t.marked[0] and (found < 0 or port < found):
                 found = port
     return found
@@ -297,14 +341,14 @@ def mark_ports(t: Tables, q: int) -> None:
         if slot[PORT_LOW, s] >= 0 and not slot[STANDS, s]:
             side = 0 if slot[WRITES, s] else 1
             for b in range(slot[PORT_LOW, s], slot[PORT_HIGH, s] + 1):
-                t.marks[side, port_of(t.fixed, slot, b, s)] = t.marked[0] + q
+                t.marks[side, port_of(t, b, s)] = t.marked[0] + q
 
 
 def count_ports(t: Tables, cycle: int, step: int) -> None:
     """Count the cycles in which ports are used: once, however many bursts use them."""
     queue, slot, marks = t.queue, t.slot, t.marks
     for q in range(queue.shape[1]):
-        if queue[HELD, q] or queue[SIDES, q] == BOTH_SIDES:
+        if queue[HELD, q] or not queue[HAS_PORTS, q]:
             continue
         for n in range(queue[ON_BUS, q]):
             s = t.moving[q, n]
@@ -312,7 +356,7 @@ def count_ports(t: Tables, cycle: int, step: int) -> None:
                 continue
             side = 0 if slot[WRITES, s] else 1
             for b in range(slot[PORT_LOW, s], slot[PORT_HIGH, s] + 1):
-                port = port_of(t.fixed, slot, b, s)
+                port = port_of(t, b, s)
                 if marks[side, port] == t.marked[0] + q:
                     count_port(t, cycle, step, side, b)
                     marks[side, port] = -1

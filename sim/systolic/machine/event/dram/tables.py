@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from systolic.hw.spec import ADDRESS_FIELDS, Chip
+from systolic.hw.spec import ADDRESS_FIELDS, Dram
+from systolic.machine.event.dram.near import NearBanks
 
 Table = npt.NDArray[Any]
 
@@ -28,10 +29,17 @@ IN_HAND, ON_BUS, FIRST, LAST = range(11, 15)
 # the refusals that are not yet logged: of which port, from which cycle to which.
 REFUSED, STALL_PORT, STALL_FROM, STALL_STOP = range(15, 19)
 # WIDTH, CYCLES: bytes in a cycle of its copy's bursts, and cycles of a burst; AT_ONCE: how many may
-# move. Of the buffer on the chip, FIRST_BANK: the number of its bank 0; BANK_BYTES, PORT_BYTES: of
-# a bank, and what passes its port in a cycle (0: any number).
-WIDTH, CYCLES, AT_ONCE, FIRST_BANK, BANK_BYTES, PORT_BYTES = range(19, 25)
-BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(25, 29)
+# move. Of the buffer on the chip, HAS_PORTS: bursts ask for them here; FIRST_BANK: the number of
+# its bank 0; BANK_BYTES, PORT_BYTES: of a bank, and what passes its port in a cycle (0: any
+# number); LANES: how many ports a bank has in a direction. FETCH, OVERLAPS: cycles of a descriptor,
+# and whether its bursts are taken meanwhile.
+WIDTH, CYCLES, AT_ONCE, HAS_PORTS, FIRST_BANK, BANK_BYTES, PORT_BYTES, LANES = range(19, 27)
+FETCH, OVERLAPS = range(27, 29)
+# What shares of bandwidths let its copy move: PHASES: cycles after which `pace` repeats (0: any
+# number of bytes); LEAST: in a cycle; CREDIT: bytes kept from the cycle before; REST: those that
+# this cycle keeps if no port is refused.
+PHASES, LEAST, CREDIT, REST = range(29, 33)
+BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(33, 37)
 
 # Rows of `slot`: a place for a burst in hand; queue q has W of them from q * W on. AGE: number in
 # the order of taking; LOW, HIGH: bytes of it; UNTIL: the cycle in which the
@@ -40,8 +48,8 @@ PHASE, AGE, ASKED, DESCRIPTOR, WRITES, LOW, HIGH, CHANNEL, GROUP, BANK, ROW = ra
 GIVEN, UNTIL, OPENS, START, LEFT, AFTER = range(11, 17)
 # PORT_LOW, PORT_HIGH: banks needed in this cycle (-1: none), in partition PORT_LANE; NEAR_LOW,
 # NEAR_HIGH: the bytes of the partition that move; STANDS: older bursts of the queue leave it no
-# room at a port. BEAT: the last cycle in which it moved, with the banks used in it, and their
-# partition.
+# room at a port, or shares of bandwidths too few bytes. BEAT: the last cycle in which it moved,
+# with the banks used in it, and their partition.
 PORT_LOW, PORT_HIGH, PORT_LANE, NEAR_LOW, NEAR_HIGH, STANDS = range(17, 23)
 BEAT, BEAT_LOW, BEAT_HIGH, BEAT_LANE, SLOT_ROWS = range(23, 28)
 
@@ -81,13 +89,14 @@ COLUMN, BANK_GROUP, BANK_IN_GROUP, ROW_FIELD = range(4)
 class Fixed(NamedTuple):
     """Chip data.
 
-    state_banks: banks of the state buffer; those of the result buffer are numbered behind them.
-    port_lanes: how many ports a bank of the state buffer has in a direction: one for each
-    partition, or one for all. reserve: entries that a step may add to the log. overlaps: a
-    descriptor's bursts are taken while it is fetched. arbitrates: the queues settle among
-    themselves which has a port.
+    controller_bytes: of the DRAM behind each controller; its addresses follow those of the one
+    before. channels: of each. state_banks: banks of all state buffers; those of result buffers are
+    numbered behind them. port_lanes: how many ports a bank of a state buffer has in a direction at
+    most: one for each partition, or one for all. reserve: entries that a step may add to the log.
+    arbitrates: the queues settle among themselves which has a port.
     """
 
+    controller_bytes: int
     burst_bytes: int
     interleave_bytes: int
     channels: int
@@ -113,22 +122,23 @@ class Fixed(NamedTuple):
     read_to_write: int
     refresh_interval: int
     refresh: int
-    fetch_cycles: int
-    overlaps: bool
     state_banks: int
     port_lanes: int
     reserve: int
     arbitrates: bool
 
     @classmethod
-    def of(cls, chip: Chip) -> Fixed:
-        """Return what the arithmetic needs of a chip whose DRAM has an organisation."""
-        parts = chip.dram.organisation
+    def of(cls, dram: Dram, banks: NearBanks, *, controllers: int, queues: int) -> Fixed:
+        """Return what the arithmetic needs of controllers of such DRAM, which has an organisation.
+
+        queues: how many there are.
+        """
+        parts = dram.organisation
         assert parts is not None
-        width, _ = chip.burst_cycles(in_state=False)
-        banks_of_beat = width // chip.result_buffer.bank_bytes + 2
+        banks_of_beat = dram.bytes_per_cycle // parts.channels // banks.least_result_bytes + 2
         all_banks = parts.channels * parts.banks
         return cls(
+            controller_bytes=dram.size_bytes,
             burst_bytes=parts.burst_bytes,
             interleave_bytes=parts.interleave_bytes,
             channels=parts.channels,
@@ -139,7 +149,7 @@ class Fixed(NamedTuple):
                 parts.row_bytes // parts.burst_bytes,
                 parts.bank_groups,
                 parts.banks // parts.bank_groups,
-                chip.dram.size_bytes // (all_banks * parts.row_bytes),
+                dram.size_bytes // (all_banks * parts.row_bytes),
             ),
             hash_channels=parts.hash_channels and parts.channels > 1,
             hash_banks=parts.hash_banks,
@@ -159,11 +169,9 @@ class Fixed(NamedTuple):
             read_to_write=parts.read_to_write_cycles,
             refresh_interval=parts.refresh_interval_cycles,
             refresh=parts.refresh_cycles,
-            fetch_cycles=chip.dma.descriptor_cycles,
-            overlaps=chip.dma.descriptor_cost == "max",
-            state_banks=chip.state_buffer.banks,
-            port_lanes=chip.state_buffer.partitions if chip.state_buffer.is_split else 1,
-            reserve=2 * chip.dma.queues + parts.channels * banks_of_beat,
+            state_banks=banks.state_banks,
+            port_lanes=banks.port_lanes,
+            reserve=2 * queues + controllers * parts.channels * banks_of_beat,
             arbitrates=True,
         )
 
@@ -171,6 +179,7 @@ class Fixed(NamedTuple):
 class Tables(NamedTuple):
     """All the arithmetic works on.
 
+    pace: [queue, cycle], the bytes that shares of bandwidths let a copy move, which repeat.
     queue, slot, bank, group, channel: what is under way; spare: [queue, n], free slots; moving:
     [queue, n], slots on a bus; work: [channel, n], banks that work or are wanted; port: [direction,
     bank], cycles in which state-buffer ports were used, of all partitions together; using: when
@@ -183,6 +192,7 @@ class Tables(NamedTuple):
 
     fixed: Fixed
     queue: Table
+    pace: Table
     slot: Table
     bank: Table
     group: Table
@@ -200,28 +210,32 @@ class Tables(NamedTuple):
     end: Table
 
     @classmethod
-    def empty(cls, chip: Chip, log_length: int) -> Tables:
+    def empty(
+        cls, dram: Dram, banks: NearBanks, *, controllers: int, queues: int, log_length: int
+    ) -> Tables:
         """Return the tables of a chip before anything is under way, and without descriptors."""
-        fixed, queues = Fixed.of(chip), chip.dma.queues
-        ports = fixed.state_banks * fixed.port_lanes + chip.result_buffer.banks
+        fixed = Fixed.of(dram, banks, controllers=controllers, queues=queues)
+        ports = fixed.state_banks * fixed.port_lanes + banks.result_banks
+        channels = controllers * fixed.channels
         slots = np.arange(queues * fixed.outstanding).reshape(queues, fixed.outstanding)
         return cls(
             fixed=fixed,
             queue=np.zeros((QUEUE_ROWS, queues), np.int64),
+            pace=np.zeros((queues, 1), np.int64),
             slot=_filled(SLOT_ROWS, queues * fixed.outstanding, {BEAT: -1}),
             bank=_filled(
                 BANK_ROWS,
-                fixed.channels * fixed.banks,
+                channels * fixed.banks,
                 {OPEN_ROW: -1, HOLDER: -1, HEAD: -1, TAIL: -1, BANK_ACTIVATED: LONG_AGO},
             ),
             group=_filled(
                 GROUP_ROWS,
-                fixed.channels * fixed.groups,
+                channels * fixed.groups,
                 {GROUP_ACTIVATED: LONG_AGO, GROUP_BEGAN: LONG_AGO},
             ),
             channel=_filled(
                 CHANNEL_ROWS,
-                fixed.channels,
+                channels,
                 {
                     BUS: -1,
                     NEXT: NEVER,
@@ -235,10 +249,10 @@ class Tables(NamedTuple):
                 },
             ),
             spare=slots.astype(np.int64),
-            moving=np.zeros((queues, min(fixed.channels, fixed.outstanding)), np.int64),
-            work=np.zeros((fixed.channels, fixed.banks), np.int64),
-            port=np.zeros((2, chip.state_buffer.banks), np.int64),
-            using=np.zeros((USING_ROWS, chip.result_buffer.banks), np.int64),
+            moving=np.zeros((queues, min(channels, fixed.outstanding)), np.int64),
+            work=np.zeros((channels, fixed.banks), np.int64),
+            port=np.zeros((2, fixed.state_banks), np.int64),
+            using=np.zeros((USING_ROWS, banks.result_banks), np.int64),
             marks=np.zeros((2, ports), np.int64),
             marked=np.zeros(1, np.int64),
             misc=np.zeros(MISC_ROWS, np.int64),

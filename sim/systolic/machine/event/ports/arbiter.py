@@ -307,6 +307,7 @@ class Arbiter:
         streams = group.streams
         are_held = self._is_held(group.mask)
         are_free = not are_held and len(streams) in (1, len(group.settling))
+        are_free = are_free and not group.needs_arbiter
         if group.settling:
             self._let_settle(group.settling, among_themselves=are_free)
         in_rounds = group.has_rounds and not are_free and not are_held

@@ -45,7 +45,7 @@ class PortGroup:
     streams: by their ranks. until: the tick from which on they are to be decided again. has_lost: a
     stream has left, so that others may meet no more; it is split before it is decided again. mask,
     wide_mask: of all its streams. has_course, has_rounds: all its streams have; rounds are of one
-    clock. settling: those that settle ports.
+    clock. settling: those that settle ports. needs_arbiter: one of them does not.
     contests: what was decided of some of them so far (`rounds`).
 
     Args:
@@ -58,12 +58,14 @@ class PortGroup:
         self.has_lost = False
         self.mask = self.wide_mask = 0
         self.has_course = self.has_rounds = True
+        self.needs_arbiter = False
         self.settling: list[Stream] = []
         for stream in self.streams:
             self.mask |= stream.mask
             self.wide_mask |= stream.wide_mask
             self.has_course &= stream.has_course
             self.has_rounds &= stream.has_rounds and stream.period == self.streams[0].period
+            self.needs_arbiter |= stream.needs_arbiter
             if stream.settles_ports:
                 self.settling.append(stream)
         self.contests = [each for each in contests if not each.streams.isdisjoint(links)]

@@ -108,6 +108,7 @@ class Stream:
     """
 
     settles_ports = False  # whether streams of its kind settle among themselves which has a port
+    needs_arbiter = False  # whether of these its kind leaves ports to the arbiter all the same
     has_course = True  # whether it is known in advance what a stream of its kind will use
     has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 

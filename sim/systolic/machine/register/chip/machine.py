@@ -25,6 +25,8 @@ from systolic.isa.instruction.on_dma import CODE
 from systolic.isa.joint import JointProgram
 from systolic.isa.launches import Launch
 from systolic.machine.array_shape import grid_shape
+from systolic.machine.register.chip.banks import BankedControllers
+from systolic.machine.register.chip.bursts import chip_queue
 from systolic.machine.register.chip.processor import FedSupply, ManagementProcessor
 from systolic.machine.register.chip.queue import ChipQueue, Surroundings
 from systolic.machine.register.chip.recorder import PlacedRecorder
@@ -65,6 +67,8 @@ def run_register_chip(
         machine = ChipMachine(joint, memory, recorder, progress, shuffle)
         end = machine.run()
     chip = joint.chip
+    if machine.around.banks is not None:
+        machine.around.banks.channels.account(recorder.transfers)
     for number, ports in enumerate(machine.around.ports):
         for port, ticks in sorted(ports.used.items()):
             if ticks:
@@ -92,7 +96,7 @@ class CoreLaunch:
         self.array = ArrayUnit(local, None)
         engines = [LaneEngine(local, name) for name in chip.lane_engines]
         self.queues = [
-            ChipQueue(
+            chip_queue(
                 full,
                 number,
                 place,
@@ -156,6 +160,7 @@ class ChipMachine:
             tuple(Ports(each) for each in chip.core_chips),
             tuple(Planes(each, joint.program) for each in memory.cores),
             SharesHeld(chip),
+            BankedControllers.of(chip),
         )
         self._running: list[CoreLaunch] = []
         self._over: list[CoreLaunch] = []
@@ -247,7 +252,7 @@ class ChipMachine:
             period = chip.period_of(spec.dma.clock)
             for number in range(spec.dma.queues):
                 name = dma_queue(number)
-                queues[name] = ChipQueue(
+                queues[name] = chip_queue(
                     context, number, place, spec=spec.dma, period=period, around=self.around
                 )
         self._fed.append(context)

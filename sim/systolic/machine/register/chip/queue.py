@@ -15,6 +15,7 @@ from systolic.hw.spec import Dma, MultiCoreChip
 from systolic.hw.spec.places import ChipPlace, core, joined
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.isa.instruction import DmaMove
+from systolic.machine.register.chip.banks import BankedControllers
 from systolic.machine.register.chip.runs import PlacedEnd, Run, bundles_of, ends_of, engines_of
 from systolic.machine.register.chip.shares import RunShares, SharesHeld, holding
 from systolic.machine.register.context import Context
@@ -30,12 +31,13 @@ from systolic.trace.words import Words
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the DMA queues of a chip share: ports and planes of the cores, and shares."""
+    """What the DMA queues of a chip share: ports and planes of the cores, shares, banks of DRAM."""
 
     chip: MultiCoreChip
     ports: tuple[Ports, ...]
     planes: tuple[Planes, ...]
     shares: SharesHeld
+    banks: BankedControllers | None
 
 
 class RefusedAt(NamedTuple):
@@ -62,6 +64,7 @@ class ChipCopy(CopyJob):
         self.is_dram = any(end.is_dram for end in self.ends)
         self.engines = engines_of(copy, dma) if dma.is_spread else frozenset()
         self._holdings: dict[tuple[ChipPlace, ...], RunShares] = {}
+        self._chip = chip
 
     @property
     def run(self) -> Run:
@@ -76,6 +79,19 @@ class ChipCopy(CopyJob):
         if places not in self._holdings:
             self._holdings[places] = holding(chip, places, accumulates=self.accumulates)
         return self._holdings[places]
+
+    def port_bytes(self, end: int) -> int | None:
+        """Return what passes a port at an end in a cycle; None if anything does."""
+        core_of_end, access, _ = self.ends[end]
+        if core_of_end is None or access.buffer is not Buffer.STATE:
+            return None
+        return self._chip.core_chips[core_of_end].state_buffer.port_bytes
+
+    def bank_bytes(self, end: int) -> int:
+        """Return the bytes of a bank of the state buffer at an end."""
+        core_of_end = self.ends[end].core
+        assert core_of_end is not None
+        return self._chip.core_chips[core_of_end].state_buffer.bank_bytes
 
     def ways(self) -> set[tuple[ChipPlace, ...]]:
         """Return the endpoints of all runs that are still to come, and of that in hand."""
@@ -150,11 +166,7 @@ class ChipQueue(DmaQueue):
 
     def _through_ports(self, job: CopyJob) -> int:
         assert isinstance(job, ChipCopy)
-        widths = [
-            self._chip.core_chips[end.core].state_buffer.port_bytes
-            for end in job.ends
-            if end.core is not None and end.access.buffer is Buffer.STATE
-        ]
+        widths = [job.port_bytes(end) for end in range(len(job.ends))]
         allowance = self._allowance(job)
         return min([allowance, *(w * len(job.bundle) for w in widths if w is not None)])
 
@@ -163,7 +175,10 @@ class ChipQueue(DmaQueue):
     def _has_ports(self, job: CopyJob, low: int, high: int, tick: int) -> bool:
         """Take the ports of both cores for these bytes of the bundle, all or none."""
         assert isinstance(job, ChipCopy)
-        needs = self._needs(job, low, high)
+        return self._take_each(job, self._needs(job, low, high), tick)
+
+    def _take_each(self, job: ChipCopy, needs: list[tuple[int, Wanted]], tick: int) -> bool:
+        """Take ports of any cores, all, or none and note the first that is refused."""
         for number, want in needs:
             if refused := self._around.ports[number].refused(want, tick):
                 winner = self._record_stall(job, RefusedAt(*refused, number))  # type: ignore[arg-type]
@@ -241,7 +256,7 @@ class ChipQueue(DmaQueue):
         if job.accumulates:
             return
         for number, end in enumerate(targets, 1):
-            starts = [_run(part).starts[number] for part in job.bundle]
+            starts = [run_of(part).starts[number] for part in job.bundle]
             self._landing.append((self._bytes_of(end), where(starts, first, size), moving))
 
     def _note_bundle(self, job: CopyJob, tick: int) -> None:
@@ -252,21 +267,19 @@ class ChipQueue(DmaQueue):
         for row, part in enumerate(job.bundle):
             job.sizes.append(part.size_bytes)
             if moved is not None:
-                self._conclude(job, _run(part), np.ascontiguousarray(moved[row::rows]), tick)
+                self._conclude(job, run_of(part), np.ascontiguousarray(moved[row::rows]), tick)
 
     def _conclude(self, job: ChipCopy, run: Run, moved: Array, tick: int) -> None:
         """Record the words of a run, and write the sums of one that is added to its target."""
         source, *targets = job.ends
-        self._note("read", job, source.access, _places(run, 0, source.access), moved, tick=tick)
+        self._note("read", job, source, _places(run, 0, source.access), moved, tick=tick)
         for number, end in enumerate(targets, 1):
             start, written = run.starts[number], moved
             if job.accumulates:
                 written = self._sums(end, start, moved)
                 at: Any = start.partition, slice(start.byte, start.byte + len(moved))
                 self._landing.append((self._bytes_of(end), at, written))
-            self._note(
-                "write", job, end.access, _places(run, number, end.access), written, tick=tick
-            )
+            self._note("write", job, end, _places(run, number, end.access), written, tick=tick)
 
     def _sums(self, end: PlacedEnd, start: RunStart, moved: Array) -> Array:
         element = data_type(end.access.dtype).numpy
@@ -279,7 +292,7 @@ class ChipQueue(DmaQueue):
         self,
         kind: str,
         job: ChipCopy,
-        access: Access,
+        end: PlacedEnd,
         places: tuple[Array, Array],
         values: Array,
         *,
@@ -287,7 +300,7 @@ class ChipQueue(DmaQueue):
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
-        partitions, addresses = places
+        access, (partitions, addresses) = end.access, places
         self.context.recorder.words(
             kind,
             self.name,
@@ -299,11 +312,13 @@ class ChipQueue(DmaQueue):
                 addresses=addresses,
                 dtype=access.dtype,
                 values=values.view(data_type(access.dtype).numpy),
+                core=end.core,
             ),
         )
 
 
-def _run(part: Any) -> Run:
+def run_of(part: Any) -> Run:
+    """Return a descriptor of a copy of several cores."""
     assert isinstance(part, Run)
     return part
 

@@ -27,10 +27,16 @@ def holding(chip: MultiCoreChip, places: tuple[ChipPlace, ...], *, accumulates: 
         pools |= dict.fromkeys(way.pools, 1)
         if accumulates and way.pools:
             pools[way.pools[-1]] = 2
-    held = [place for place in places if place.kind == "controller"]
-    if accumulates and targets[0].kind == "controller":
+    held = [place for place in places if _has_shares(chip, place)]
+    if accumulates and _has_shares(chip, targets[0]):
         held.append(targets[0])
     return RunShares(Counter(pools), tuple(place.number for place in held))
+
+
+def _has_shares(chip: MultiCoreChip, place: ChipPlace) -> bool:
+    """Return whether a place is a controller whose bandwidth is shared; bursts share no rate."""
+    is_controller = place.kind == "controller"
+    return is_controller and chip.controller_drams[place.number].organisation is None
 
 
 class SharesHeld:

@@ -361,6 +361,10 @@ class DmaQueue(Unit):
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:
         self._note_bundle(job, tick)
+        self._next_descriptor(job, tick)
+
+    def _next_descriptor(self, job: CopyJob, tick: int) -> None:
+        """Go on with the next descriptor, or end the copy."""
         job.words.clear()
         job.moved = 0
         if job.rest:

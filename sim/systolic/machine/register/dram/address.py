@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Dram
 
 
 class BurstPlace(NamedTuple):
@@ -17,24 +17,25 @@ class BurstPlace(NamedTuple):
 
 
 class AddressMap:
-    """The chip's cutting of an address into fields."""
+    """The cutting of an address into fields, and into controllers that follow one another."""
 
-    def __init__(self, chip: Chip) -> None:
-        parts = chip.dram.organisation
+    def __init__(self, dram: Dram) -> None:
+        parts = dram.organisation
         assert parts is not None
-        self._parts = parts
+        self._parts, self._size = parts, dram.size_bytes
         self._banks_of_group = parts.banks // parts.bank_groups
         values = {
             "column": parts.row_bytes // parts.burst_bytes,
             "bank_group": parts.bank_groups,
             "bank": self._banks_of_group,
-            "row": chip.dram.size_bytes // (parts.channels * parts.banks * parts.row_bytes),
+            "row": dram.size_bytes // (parts.channels * parts.banks * parts.row_bytes),
         }
         self._values = [(name, values[name]) for name in parts.address_order]
 
     def place(self, address: int) -> BurstPlace:
-        """Return where the burst that holds a byte lies."""
+        """Return where the burst that holds a byte lies; channels count over all controllers."""
         parts = self._parts
+        controller, address = divmod(address, self._size)
         block, rest = divmod(address, parts.interleave_bytes)
         stripe, channel = divmod(block, parts.channels)
         fields = self._fields((stripe * parts.interleave_bytes + rest) // parts.burst_bytes)
@@ -44,6 +45,7 @@ class AddressMap:
             group ^= row // self._banks_of_group % parts.bank_groups
         if parts.hash_channels:
             channel ^= self._folded(stripe)
+        channel += controller * parts.channels
         return BurstPlace(channel, group, group + parts.bank_groups * bank, row)
 
     def _fields(self, number: int) -> dict[str, int]:

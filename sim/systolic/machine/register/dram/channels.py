@@ -8,10 +8,10 @@ a port of the state buffer is refused.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from systolic.hw.spec import Chip, DramOrganisation
-from systolic.hw.units import dma_queue
+from systolic.hw.spec import Dram, DramOrganisation
 from systolic.machine.register.dram.address import AddressMap, BurstPlace
 from systolic.trace.transfers import ChannelCounts, QueueWaits, Transfers
 
@@ -23,8 +23,8 @@ class Burst:
     """A burst in hand of a queue, from the cycle in which it first asks.
 
     run: number of the descriptor; low, high: bytes of it; address: where the burst begins; skipped:
-    its bytes before `low`; width: bytes that move in a cycle; cycles: how many it takes; cycle: how
-    many of them are over; closes: cycles until the row
+    its bytes before `low`; width: bytes that move in a cycle; at_once: how many of its queue may
+    move; cycles: how many it takes; cycle: how many of them are over; closes: cycles until the row
     open before it is closed, once it has its bank (-1 once activated or not needed); opens: cycles
     until its row is open.
     """
@@ -38,6 +38,7 @@ class Burst:
     place: BurstPlace
     asked: int
     width: int
+    at_once: int
     cycles: int
     closes: int = -1
     opens: int = 0
@@ -103,23 +104,26 @@ def opening_cycles(parts: DramOrganisation, open_row: int | None, row: int) -> i
 
 
 class DramChannels:
-    """All channels, and the bursts in hand, in the order in which they were taken."""
+    """All channels, and the bursts in hand, in the order in which they were taken.
 
-    def __init__(self, chip: Chip) -> None:
-        parts = chip.dram.organisation
+    queues: by name, in the order of their numbers. controllers: of such DRAM, one behind the other.
+    """
+
+    def __init__(self, dram: Dram, queues: Sequence[str], controllers: int = 1) -> None:
+        parts = dram.organisation
         assert parts is not None
         self._parts: DramOrganisation = parts
-        self._queue_bytes = chip.dma.queue_bytes_per_cycle
-        self._map = AddressMap(chip)
+        self._queues = tuple(queues)
+        self._map = AddressMap(dram)
         self._channels = [
             Channel(
                 [Bank() for _ in range(parts.banks)],
                 [BankGroup() for _ in range(parts.bank_groups)],
                 parts.refresh_interval_cycles,
             )
-            for _ in range(parts.channels)
+            for _ in range(controllers * parts.channels)
         ]
-        self._waits = [QueueWaits() for _ in range(chip.dma.queues)]
+        self._waits = [QueueWaits() for _ in queues]
         self._in_hand: list[Burst] = []
         self._now = -1
 
@@ -134,16 +138,17 @@ class DramChannels:
         to_dram: bool,
         now: int,
         width: int,
+        at_once: int,
     ) -> Burst:
         """Take in hand the burst of byte `low` of a descriptor of `size` bytes at `base`.
 
-        width: the bytes of it that move in a cycle.
+        width: the bytes of it that move in a cycle. at_once: how many of the queue may move.
         """
         skipped = (base + low) % self._parts.burst_bytes
         high = min(size, low + self._parts.burst_bytes - skipped)
         place = self._map.place(base + low - skipped)
         cycles = -(-self._parts.burst_bytes // width)
-        burst = Burst(queue, run, low, high, skipped, to_dram, place, now, width, cycles)
+        burst = Burst(queue, run, low, high, skipped, to_dram, place, now, width, at_once, cycles)
         self._in_hand.append(burst)
         return burst
 
@@ -178,7 +183,7 @@ class DramChannels:
     def account(self, transfers: Transfers) -> None:
         """Hand over the counts of the run."""
         transfers.channels.update({n: c.counts for n, c in enumerate(self._channels)})
-        transfers.waits.update({dma_queue(q): waits for q, waits in enumerate(self._waits)})
+        transfers.waits.update(zip(self._queues, self._waits, strict=True))
 
     def _is_refreshing(self, channel: Channel, cycle: int) -> bool:
         """Return whether no bank may be given, a refresh being due or going on."""
@@ -264,7 +269,7 @@ class DramChannels:
             for burst in line
             if channel.banks[burst.place.bank].burst is burst
             and burst.is_ready
-            and self._moving(burst.queue) < max(1, self._queue_bytes // burst.width)
+            and self._moving(burst.queue) < burst.at_once
         ]
         if asking and (self._parts.scheduling == "fcfs" or self._is_overdue(asking[0])):
             asking = asking[:1]

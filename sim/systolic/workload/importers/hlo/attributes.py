@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import NoReturn
 
 from systolic.errors import shortened
 from systolic.workload.importers.hlo.module import HloInstruction
+from systolic.workload.importers.windows import ModelWindow
 
 _INTEGER = re.compile(r"-?\d+")
 _WINDOW_KEY = re.compile(r"(\w+)=([\w\-]+)")
@@ -60,34 +61,7 @@ def names(made: HloInstruction, key: str) -> tuple[str, ...]:
     return tuple(part.strip().removeprefix("%") for part in text.split(","))
 
 
-@dataclass(frozen=True, slots=True)
-class HloWindow:
-    """A window over dimensions: for each its size, stride, padding, and dilations."""
-
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    base_dilation: tuple[int, ...]
-    dilation: tuple[int, ...]
-    reversed: tuple[bool, ...]
-
-    def along(self, *axes: int) -> HloWindow:
-        """Return the window over some of its dimensions."""
-        return HloWindow(*(tuple(each[axis] for axis in axes) for each in astuple(self)))
-
-    def made(self, dims: tuple[int, ...]) -> tuple[int, ...]:
-        """Return how many windows there are along each dimension."""
-        found = []
-        for axis, dim in enumerate(dims):
-            spread = (dim - 1) * self.base_dilation[axis] + 1 if dim else 0
-            reach = (self.size[axis] - 1) * self.dilation[axis] + 1
-            padded = spread + self.low[axis] + self.high[axis]
-            found.append(max((padded - reach) // self.stride[axis] + 1, 0))
-        return tuple(found)
-
-
-def window(made: HloInstruction, rank: int) -> HloWindow:
+def window(made: HloInstruction, rank: int) -> ModelWindow:
     """Return the window of ``{size=3x3 stride=2x2 pad=1_1x0_0 ...}`` over that many dimensions."""
     text = made.attributes.get("window", "{}")
     given = dict(_WINDOW_KEY.findall(text))
@@ -96,7 +70,7 @@ def window(made: HloInstruction, rank: int) -> HloWindow:
     pads = [_pad(part) for part in given.get("pad", "x".join(["0_0"] * rank)).split("x")]
     if len(pads) != rank:
         fault(f"window: pad= needs {rank} pairs such as 1_1, found {shortened(text)}")
-    found = HloWindow(
+    found = ModelWindow(
         size,
         _each(given.get("stride", ones), rank),
         tuple(low for low, _ in pads),

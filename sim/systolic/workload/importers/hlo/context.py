@@ -6,16 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
-from systolic.layout import Shape
 from systolic.workload.importers.form import ModelForm, ModelValue
 from systolic.workload.importers.hlo.inference import called
 from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
-
-
-class CannotLowerError(Exception):
-    """Raised by a row that meets a form of its opcode that graphs cannot say."""
 
 
 @dataclass(slots=True)
@@ -42,17 +35,3 @@ class HloContext:
 
 
 HloRow: TypeAlias = Callable[[HloContext, HloInstruction, list[ModelValue]], ModelValue]
-
-
-def one_number(value: ModelValue) -> float | None:
-    """Return the number that a known value is everywhere; None if there is none."""
-    if not isinstance(value, np.ndarray) or not value.size:
-        return None
-    if any(n > 1 and step for n, step in zip(value.shape, value.strides, strict=True)):
-        return None
-    return float(value.flat[0])
-
-
-def is_integer(shape: Shape) -> bool:
-    """Return whether elements are integers, pred among them."""
-    return shape.type.integer_range is not None

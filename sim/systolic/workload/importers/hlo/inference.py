@@ -461,6 +461,36 @@ def _gather(made: HloInstruction, shapes: Sequence[Shape]) -> Inferred:
     return source.element_type, tuple(next(wide if d in offsets else small) for d in range(rank))
 
 
+def _scatter(made: HloInstruction, shapes: Sequence[HloShape], known: Computations) -> Inferred:
+    found = [shape for shape in shapes if isinstance(shape, Shape)]
+    half = len(found) // 2
+    if len(found) < len(shapes) or len(found) % 2 == 0 or not half:
+        fault("scatter takes arrays, places, and as many updates as arrays")
+    sources, places, updates = found[:half], found[half], found[half + 1 :]
+    window = numbers(made, "update_window_dims", ())
+    left_out = numbers(made, "inserted_window_dims", ())
+    batching = numbers(made, "input_batching_dims", ())
+    vector = number(made, "index_vector_dim")
+    along = numbers(made, "scatter_dims_to_operand_dims")
+    count = places.dims[vector] if vector < places.rank else 1
+    if not 0 <= vector <= places.rank or count != len(along):
+        fault(f"index_vector_dim= needs {len(along)} places for each update in {places}")
+    kept = [d for d in range(sources[0].rank) if d not in (*left_out, *batching)]
+    scattered = [n for d, n in enumerate(places.dims) if d != vector]
+    for source, update in zip(sources, updates, strict=True):
+        rest = [n for d, n in enumerate(update.dims) if d not in window]
+        inside = len(window) == len(kept) and {*window} <= {*range(update.rank)}
+        if source.dims != sources[0].dims or source.element_type != update.element_type:
+            fault(f"scatter cannot put {update} into {source}")
+        if not {*along} <= {*range(source.rank)} or not inside or rest != scattered:
+            fault(f"update_window_dims= of {update} do not go with {source} and {places}")
+        if any(update.dims[w] > source.dims[d] for d, w in zip(kept, window, strict=True)):
+            fault(f"scatter needs updates within {source}, found {update}")
+    _check_region(made, known, 2 * half)
+    made_kinds = tuple(kind_of(source) for source in sources)
+    return made_kinds if half > 1 else made_kinds[0]
+
+
 RULES: dict[str, Rule] = {
     **{name: _arrays(_floats, 1) for name in SAME_FLOATS},
     **{name: _arrays(_same, 1) for name in (*SAME_TYPE, *INTEGERS)},
@@ -485,6 +515,7 @@ RULES: dict[str, Rule] = {
     "dot": _arrays(_dot, 2),
     "convolution": _arrays(_convolution, 2),
     "gather": _arrays(_gather, 2),
+    "scatter": _scatter,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
     "tuple": _tuple,

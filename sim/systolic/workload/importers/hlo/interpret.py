@@ -15,13 +15,18 @@ import numpy as np
 
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.importers.errors import ImportFileError, fail_at, line_and_column
+from systolic.workload.importers.errors import (
+    CannotLowerError,
+    ImportFileError,
+    fail_at,
+    line_and_column,
+)
 from systolic.workload.importers.form import ModelForm, ModelValue
 from systolic.workload.importers.hlo.attributes import (
     AttributeFaultError,
     number,
 )
-from systolic.workload.importers.hlo.context import CannotLowerError, HloContext
+from systolic.workload.importers.hlo.context import HloContext
 from systolic.workload.importers.hlo.inference import branches_of, check_shape, kind_text, kinds
 from systolic.workload.importers.hlo.known import known_value
 from systolic.workload.importers.hlo.literals import literal

@@ -40,7 +40,7 @@ def known_value(made: HloInstruction, operands: Sequence[Array]) -> Array | None
             f"{MOST_ELEMENTS:,} that are calculated when importing"
         )
     with np.errstate(all="ignore"):
-        return row(made, operands)
+        return np.asarray(row(made, operands))  # numpy makes numbers of arrays without dimensions
 
 
 def _floats(function: Callable[[Any], Any]) -> Known:

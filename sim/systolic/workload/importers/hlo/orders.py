@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from systolic.layout import Shape
+from systolic.workload.importers.arithmetic import is_integer
+from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.hlo.attributes import number
-from systolic.workload.importers.hlo.context import CannotLowerError, HloContext, HloRow, is_integer
+from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.importers.places_of import top
 

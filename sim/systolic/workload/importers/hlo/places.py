@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from systolic.layout import Shape
+from systolic.workload.importers.arithmetic import one_number
+from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import (
-    number,
     numbers,
     paddings,
     slices,
 )
-from systolic.workload.importers.hlo.context import (
-    CannotLowerError,
-    HloContext,
-    HloRow,
-    one_number,
-)
+from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.importers.runtime_places import at_places, clamped
 
@@ -200,58 +195,6 @@ def _reverse(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -
     return found
 
 
-def _gather(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
-    """Take places along one dimension, as `x[places]`, `take` or `take_along_axis` do.
-
-    Each place says where a slice begins, which is whole along all other dimensions. Dimensions of a
-    batch are in front of both operands.
-    """
-    source, places = operands
-    form, dims = at.form, at.form.shape(source).dims
-    sizes, starts = numbers(made, "slice_sizes"), numbers(made, "start_index_map")
-    batch = numbers(made, "operand_batching_dims", ())
-    own = numbers(made, "start_indices_batching_dims", ())
-    if len(starts) != 1 or sizes[starts[0]] != 1 or batch != tuple(range(len(batch))):
-        raise CannotLowerError("places along more than one dimension at once")
-    (axis,) = starts
-    if any(
-        n != m
-        for d, (n, m) in enumerate(zip(sizes, dims, strict=True))
-        if d not in (*starts, *batch)
-    ):
-        raise CannotLowerError("parts of slices")
-    lines = form.shape(places).dims
-    vector = number(made, "index_vector_dim")
-    kept = [d for d in range(len(lines)) if d != vector]
-    free = [d for d in kept if d not in own]
-    rest = [d for d in range(len(dims)) if d not in (*batch, axis)]
-    moved = form.transpose(source, [*batch, axis, *rest])
-    if isinstance(places, np.ndarray) and not batch:
-        flat = np.clip(places.reshape(-1), 0, dims[axis] - 1)
-        found = form.take(moved, 0, [int(each) for each in flat])
-    else:
-        order = [*own, *free, *([vector] if vector < len(lines) else [])]
-        many = math.prod(lines[d] for d in free)
-        turned = form.transpose(places, order)
-        kind = form.shape(places).element_type
-        flat_places = form.reshape(turned, Shape(kind, [*(lines[d] for d in own), many]))
-        inside = clamped(form, flat_places, dims[axis] - 1)
-        found = at_places(form, moved, inside, len(batch))
-    collapsed = axis in numbers(made, "collapsed_slice_dims", ())
-    within = [dims[d] for d in rest]
-    if not collapsed:
-        within.insert(sum(d < axis for d in rest), 1)
-    seen = form.reshape(
-        found,
-        Shape(made.array.element_type, [*(lines[d] for d in (*own, *free)), *within]),
-    )
-    offsets = numbers(made, "offset_dims", ())
-    batch_places = [d for d in range(made.array.rank) if d not in offsets]
-    where = dict(zip(kept, batch_places, strict=True))
-    target = [*(where[d] for d in (*own, *free)), *offsets]
-    return form.transpose(seen, sorted(range(len(target)), key=lambda n: target[n]))
-
-
 def _bitcast(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """The same bytes in another shape: seen in the order of memory, and from there put back.
 
@@ -279,7 +222,6 @@ PLACES: dict[str, HloRow] = {
     "concatenate": _concatenate,
     "pad": _pad,
     "reverse": _reverse,
-    "gather": _gather,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
 }

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
+from systolic.workload.importers.arithmetic import is_integer, one_number
+from systolic.workload.importers.errors import CannotLowerError
+from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.hlo.attributes import (
-    HloWindow,
     numbers,
     window,
 )
-from systolic.workload.importers.hlo.context import (
-    CannotLowerError,
-    HloContext,
-    HloRow,
-    is_integer,
-    one_number,
-)
+from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.elementwise import pair
 from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
-from systolic.workload.importers.hlo.products import two
 from systolic.workload.importers.places_of import MOST_PLACES, extreme
+from systolic.workload.importers.windows import NEUTRAL, pooled
 
 
-def _reducer(at: HloContext, region: Computation) -> str:
+def reducer(at: HloContext, region: Computation) -> str:
     """Return the reduction that a computation of two values does.
 
     It is tried on some pairs: what it does to these, not how it is written, says which one it is.
@@ -56,9 +48,6 @@ OF_TRUTHS = {"max": (1.0, 1.0, 0.0), "min": (0.0, 1.0, 0.0)}
 """What "any" and "all" make of (0, 1), (1, 1), (0, 0)."""
 
 
-NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}
-
-
 def _begins_neutral(reduction: str, begin: ModelValue, shape: Shape) -> bool:
     single = one_number(begin)
     if single is None:
@@ -76,7 +65,7 @@ def _reduced(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -
         raise CannotLowerError("a reduction of several arrays at once")
     source, begin = operands
     out = _single(made.shape)
-    reduction = _reducer(at, at.named(made, "to_apply"))
+    reduction = reducer(at, at.named(made, "to_apply"))
     kind = at.form.shape(source).element_type
     if at.form.shape(source).type.is_narrow and kind != "pred":
         raise CannotLowerError(f"a reduction of {kind}")
@@ -101,11 +90,20 @@ def _place_of_extreme(
     shape = form.shape(source)
     largest = _keeps_largest(at, at.named(made, "to_apply"), form.shape(line))
     counted = isinstance(line, np.ndarray) and len(axes) == 1 and _is_counted(line, axes[0])
-    if largest is None or not counted or is_integer(shape) or shape.dims[axes[0]] > MOST_PLACES:
+    if largest is None or not counted or shape.dims[axes[0]] > MOST_PLACES:
         raise CannotLowerError("a reduction of several arrays at once that is no argmax or argmin")
-    found, place = extreme(form, source, axes[0], largest=largest)
+    if is_integer(shape) and shape.type.bits > EXACT_BITS:
+        raise CannotLowerError(f"an argmax or argmin of {shape.element_type}")
+    numbered = form.unary(source, "cast", "f32") if is_integer(shape) else source
+    found, place = extreme(form, numbered, axes[0], largest=largest)
+    if is_integer(shape):
+        found = form.unary(found, "cast", shape.element_type)
     element_type = form.shape(line).element_type
     return found, place if element_type == "s32" else form.unary(place, "cast", element_type)
+
+
+EXACT_BITS = 24
+"""Integers of at most this size are exact in f32."""
 
 
 def _is_counted(line: Array, axis: int) -> bool:
@@ -127,7 +125,9 @@ def _keeps_largest(at: HloContext, region: Computation, places: Shape) -> bool |
         return None
     value, place = (kind.dtype for kind in kinds[:2] if isinstance(kind, Shape))
     nan = float("nan")
-    pairs = [(1, 0, 2, 1), (2, 0, 1, 1), (1, 0, 1, 1), (1, 1, 1, 0), (nan, 0, 1, 1), (1, 0, nan, 1)]
+    pairs = [(0, 0, 1, 1), (1, 0, 0, 1), (1, 0, 1, 1), (1, 1, 1, 0), (nan, 0, 1, 1), (1, 0, nan, 1)]
+    if value.kind in "iub":
+        pairs = pairs[:4]
     found = []
     for a, i, b, j in pairs:
         given: list[ModelValue] = [
@@ -140,7 +140,9 @@ def _keeps_largest(at: HloContext, region: Computation, places: Shape) -> bool |
         if not isinstance(result, tuple) or not isinstance(result[1], np.ndarray):
             return None
         found.append(int(result[1]))
-    return True if found == [1, 0, 0, 0, 0, 1] else False if found == [0, 1, 0, 0, 0, 1] else None
+    rest = [0, 1][: len(found) - 4]
+    wanted = {True: [1, 0, 0, 0, *rest], False: [0, 1, 0, 0, *rest]}
+    return next((largest for largest, each in wanted.items() if found == each), None)
 
 
 def _single(shape: HloShape) -> Shape:
@@ -167,63 +169,12 @@ def _known_reduction(
 def _window_reduced(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
     """See the dimensions over which windows move as the pixels of images, and pool these."""
     source, begin = operands
-    reduction = _reducer(at, at.named(made, "to_apply"))
+    reduction = reducer(at, at.named(made, "to_apply"))
     shape = at.form.shape(source)
     seen = window(made, shape.rank)
     if not _begins_neutral(reduction, begin, shape):
         raise CannotLowerError("windows that begin with another number than the neutral one")
-    if any(each > 1 for each in seen.base_dilation) or min((*seen.low, *seen.high)) < 0:
-        raise CannotLowerError("windows over images with gaps, or with negative padding")
-    moved = _moved(seen)
-    if not moved:
-        return source
-    if len(moved) > 2:
-        raise CannotLowerError(f"windows over {len(moved)} dimensions")
-    return _pooled(at.form, source, seen, reduction, made.array)
-
-
-def _moved(seen: HloWindow) -> list[int]:
-    """Return the dimensions along which windows have more than one element, or step."""
-    each = zip(seen.size, seen.stride, seen.low, seen.high, strict=True)
-    return [axis for axis, what in enumerate(each) if what != (1, 1, 0, 0)]
-
-
-def _pooled(
-    form: ModelForm, source: ModelValue, seen: HloWindow, reduction: str, out: Shape
-) -> ModelValue:
-    """Pool with one other dimension as images, and all the rest as channels."""
-    shape, moved = form.shape(source), _moved(seen)
-    others = [axis for axis in range(shape.rank) if axis not in moved]
-    order = [*others[:1], *moved, *others[1:]]
-    dims, made = _as_images(shape.dims, moved, others), _as_images(out.dims, moved, others)
-    turned = form.transpose(source, order)
-    folded = form.reshape(turned, Shape(shape.element_type, dims))
-    low, high = _along(seen.low, moved, 0), _along(seen.high, moved, 0)
-    stride, dilation = _along(seen.stride, moved, 1), _along(seen.dilation, moved, 1)
-    name = form.node(
-        "pool",
-        (form.whole(folded),),
-        Shape(out.element_type, made),
-        reduction=reduction,
-        window=_along(seen.size, moved, 1),
-        stride=None if stride == (1, 1) else stride,
-        dilation=None if dilation == (1, 1) else dilation,
-        padding=(low[0], high[0], low[1], high[1]) if any((*low, *high)) else None,
-    )
-    back = Shape(out.element_type, [out.dims[axis] for axis in order])
-    found = form.reshape(ModelView(name, made, tuple(range(4))), back)
-    return form.transpose(found, sorted(range(len(order)), key=lambda n: order[n]))
-
-
-def _as_images(dims: Sequence[int], moved: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-    """Return dimensions as [images, height, width, channels]."""
-    images = dims[others[0]] if others else 1
-    channels = math.prod(dims[axis] for axis in others[1:])
-    return (images, *_along(dims, moved, 1), channels)
-
-
-def _along(given: Sequence[int], moved: Sequence[int], other: int) -> tuple[int, int]:
-    return two(tuple(given[axis] for axis in moved), other)
+    return pooled(at.form, source, seen, reduction, made.array)
 
 
 REDUCTIONS: dict[str, HloRow] = {"reduce": _reduced, "reduce-window": _window_reduced}
