@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
-from systolic.compiler.parts.piece import Box
+from systolic.compiler.parts.graph_part import Box
 from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.streams.compiled import StreamedGraph
 from systolic.compiler.sync.semaphores import Saving, Synchronised
 from systolic.hw.spec import Chip
-from systolic.isa import Program
+from systolic.isa import MatMul, Program
 from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
 from systolic.workload import Graph, Operation
 from systolic.workload.options import Options
@@ -23,7 +23,7 @@ from systolic.workload.options import Options
 class CompiledGraph:
     """A program and the results of all passes that led to it.
 
-    blocks: if the graph is a transpose, the blocks of equation 1 and their sub-blocks. pieces: of a
+    blocks: if the graph is a transpose, the blocks of equation 1 and their sub-blocks. parts: of a
     graph that is done in parts, in order; an operation among them moves nothing, for its result has
     the bytes of its operand.
     """
@@ -36,12 +36,12 @@ class CompiledGraph:
     plan: Plan
     synchronised: Synchronised
     streamed: StreamedGraph | None = None
-    pieces: tuple[PlacedPiece | Operation, ...] = ()
+    parts: tuple[PlacedPart | Operation, ...] = ()
 
     @property
-    def placed(self) -> tuple[PlacedPiece, ...]:
-        """Return the pieces that have instructions; none of a graph that is done as a whole."""
-        return tuple(piece for piece in self.pieces if isinstance(piece, PlacedPiece))
+    def placed(self) -> tuple[PlacedPart, ...]:
+        """Return the parts that have instructions; none of a graph that is done as a whole."""
+        return tuple(part for part in self.parts if isinstance(part, PlacedPart))
 
     @property
     def tiled(self) -> Tiled:
@@ -81,9 +81,22 @@ class CompiledGraph:
         """Return how many tiles the work was cut into."""
         if self.streamed is not None:
             return self.streamed.tiles
-        if self.pieces:
-            return sum(piece.compiled.tiles for piece in self.placed)
+        if self.parts:
+            return sum(part.compiled.tiles for part in self.placed)
         return len({t for task in self.tiled.tasks for t in (*task.reads, *task.writes)})
+
+    @property
+    def turns(self) -> frozenset[int]:
+        """Return the numbers of the multiplies that turn a matrix: an identity is their vectors."""
+        if self.parts:
+            return frozenset(p.first + n for p in self.placed for n in p.compiled.turns)
+        spans = [each.span for each in self.scheduled.turned_with]
+        return frozenset(
+            number
+            for number, each in enumerate(self.program.instructions if spans else ())
+            if isinstance(each, MatMul)
+            and any(span.first <= each.moving.start < span.stop for span in spans)
+        )
 
     @property
     def saving(self) -> Saving:
@@ -92,10 +105,10 @@ class CompiledGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedPiece:
-    """A piece of a graph where it stands in the joined program.
+class PlacedPart:
+    """A part of a graph where it stands in the joined program.
 
-    compiled: the piece, perhaps under the names of an equal one before. first: the number of its
+    compiled: the part, perhaps under the names of an equal one before. first: the number of its
     first instruction. boxes: for each tensor of `compiled`, the graph's tensor and the box of it.
     layers: for each layer of `compiled` that of the graph.
     """

@@ -90,30 +90,24 @@ def _compiled(
             return replace(own, graph=graph)
     if any(tensor.home != "dram" for _, tensor in graph.tensors):
         return _passed(name, graph, chip, options, every=every)
-    plan, whole, refused = divided(expanded(graph)), None, None
-    try:
-        whole = _passed(name, graph, chip, options, every=every)
-    except CompileError as error:
-        refused = error
-    else:
-        if judge is None or _ticks(whole, judge) <= FAR * plan.floor_ticks(chip):
-            return whole
+    plan = divided(expanded(graph))
+    whole = _passed_if_it_fits(name, graph, chip, options, every=every)
+    ticks = judge(whole.program) if whole and judge else 0
+    if whole is not None and ticks <= FAR * plan.floor_ticks(chip):
+        return whole
 
-    def compile_piece(piece: Graph) -> CompiledGraph:
-        own = {op.name for op in piece.operations}
+    def compile_part(part: Graph) -> CompiledGraph:
+        own = {op.name for op in part.operations}
         asked = {name: each for name, each in options.operations.items() if name in own}
         built = replace(options, identity="built", operations=asked)
-        found = _of_streams(name, piece, chip, built, every=every, judge=judge)
-        return found or _passed(name, piece, chip, built, every=every)
+        found = _of_streams(name, part, chip, built, every=every, judge=judge)
+        return found or _passed(name, part, chip, built, every=every)
 
-    parts = in_parts(name, graph, plan, Chooser(chip, options, compile_piece, judge))
-    if whole is not None and judge is not None and _ticks(parts, judge) >= _ticks(whole, judge):
+    parts = in_parts(name, graph, plan, Chooser(chip, options, compile_part, judge))
+    if whole is not None and judge is not None and ticks <= judge(parts.program):
         return whole
+    check_program(parts.program, chip)
     return parts
-
-
-def _ticks(compiled: CompiledGraph, judge: TickJudge) -> int:
-    return judge(compiled.program)
 
 
 def _of_streams(

@@ -72,9 +72,9 @@ def _expected(
 ) -> tuple[dict[str, Array], bool]:
     """Return all tensors with the bits that the chip must give, and whether signs of zeros may go.
 
-    Of a graph in parts each piece has the arithmetic of its own program.
+    Of a graph in parts each part has the arithmetic of its own program.
     """
-    if compiled.pieces:
+    if compiled.parts:
         return _expected_in_parts(compiled, chip, inputs)
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
@@ -92,22 +92,22 @@ def _expected(
 def _expected_in_parts(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
-    """Return what `_expected` does, piece by piece: each takes boxes of what others made."""
+    """Return what `_expected` does, part by part: each takes boxes of what others made."""
     graph, values, turned = expanded(compiled.graph), dict(inputs), False
-    for piece in compiled.pieces:
-        if isinstance(piece, Operation):
-            arrays, out = [values[name] for name in piece.inputs], graph.shape(piece.output)
-            found = piece.row.reference(arrays, out, piece.attributes, rules_of(chip))
-            values[piece.output] = found
+    for part in compiled.parts:
+        if isinstance(part, Operation):
+            arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
+            found = part.row.reference(arrays, out, part.attributes, rules_of(chip))
+            values[part.output] = found
             continue
         own = {}
-        for name in piece.compiled.graph.inputs:
-            tensor, box = piece.boxes[name]
+        for name in part.compiled.graph.inputs:
+            tensor, box = part.boxes[name]
             own[name] = np.ascontiguousarray(values[tensor][box.slices])
-        made, turns = _expected(piece.compiled, chip, own)
+        made, turns = _expected(part.compiled, chip, own)
         turned = turned or turns
         for name in made.keys() - own.keys():
-            tensor, box = piece.boxes[name]
+            tensor, box = part.boxes[name]
             shape = graph.shape(tensor)
             values.setdefault(tensor, np.zeros(shape.dims, shape.dtype))[box.slices] = made[name]
     return values, turned

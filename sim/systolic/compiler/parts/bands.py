@@ -1,6 +1,6 @@
 """In which boxes a result is made that is not made at once: images, bands of rows, blocks.
 
-Boxes of the same size are equal pieces. They grow smaller step by step: first each matrix or image
+Boxes of the same size are equal parts. They grow smaller step by step: first each matrix or image
 by itself, then rows by halves, then blocks of columns or filters, then columns of pixels.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from systolic.compiler.parts.cuts import CUTS
-from systolic.compiler.parts.piece import Box
+from systolic.compiler.parts.graph_part import Box
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Operation

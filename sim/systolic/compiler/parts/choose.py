@@ -1,8 +1,8 @@
-"""Which pieces do a group of operations: of several ways the one that takes the fewest ticks.
+"""Which parts do a group of operations: of several ways the one that takes the fewest ticks.
 
-A group is done as one piece; or its product by itself, and what goes element by element over the
+A group is done as one part; or its product by itself, and what goes element by element over the
 result as streams; or a composite operation by operation; or its result is made box by box. A way of
-which a piece does not fit the chip is none. Equal pieces are compiled, and judged, once.
+which a part does not fit the chip is none. Equal parts are compiled, and judged, once.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from typing import NamedTuple
 from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.parts.bands import bands
-from systolic.compiler.parts.cuts import piece_of
+from systolic.compiler.parts.cuts import part_for
 from systolic.compiler.parts.divide import PRODUCTS, groups
 from systolic.compiler.parts.floor import floor_ticks
-from systolic.compiler.parts.piece import Box, Piece
+from systolic.compiler.parts.graph_part import Box, GraphPart
 from systolic.compiler.streams.plan import TickJudge
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Operation
 from systolic.workload.options import Options
 
-CompilePiece = Callable[[Graph], CompiledGraph]
-"""Compiles a piece as one schedule, or as streams."""
+CompilePart = Callable[[Graph], CompiledGraph]
+"""Compiles a part as one schedule, or as streams."""
 
 MOST_JUDGED = 20_000
 """Programs of more instructions are not simulated: their estimate must do."""
 
 
 class Known(NamedTuple):
-    """A piece, what it was compiled to, and the ticks that it takes alone."""
+    """A part, what it was compiled to, and the ticks that it takes alone."""
 
-    piece: Piece
+    part: GraphPart
     compiled: CompiledGraph
     ticks: int
 
 
 class Share(NamedTuple):
-    """Some operations of a group, by their numbers, and the boxes of the result, a piece each."""
+    """Some operations of a group, by their numbers, and the boxes of the result, a part each."""
 
     operations: tuple[int, ...]
     boxes: tuple[Box, ...]
 
 
 class Way(NamedTuple):
-    """What a group is made of, and the ticks of its pieces one after another."""
+    """What a group is made of, and the ticks of its parts one after another."""
 
     ticks: int
     shares: tuple[Share, ...]
@@ -55,39 +55,39 @@ class Way(NamedTuple):
 
 @dataclass(slots=True)
 class Chooser:
-    """Chooses the pieces of groups; equal groups have equal pieces."""
+    """Chooses the parts of groups; equal groups have equal parts."""
 
     chip: Chip
     options: Options
-    compile_piece: CompilePiece
+    compile_part: CompilePart
     judge: TickJudge | None
     known: dict[object, Known | CompileError] = field(default_factory=dict)
     ways: dict[object, Way] = field(default_factory=dict)
 
-    def pieces(self, graph: Graph, group: Sequence[Operation]) -> list[Piece]:
-        """Return the pieces that do a group.
+    def parts(self, graph: Graph, group: Sequence[Operation]) -> list[GraphPart]:
+        """Return the parts that do a group.
 
-        Raises CompileError if no way fits the chip; the error is that of the smallest piece.
+        Raises CompileError if no way fits the chip; the error is that of the smallest part.
         """
         found = []
         for share in self._best(graph, group).shares:
             operations = [group[n] for n in share.operations]
-            found += [_piece(graph, operations, box) for box in share.boxes]
+            found += [_part(graph, operations, box) for box in share.boxes]
         return found
 
-    def of(self, piece: Piece) -> Known:
-        """Return an equal piece that is compiled.
+    def of(self, part: GraphPart) -> Known:
+        """Return an equal part that is compiled.
 
         Raises CompileError if it does not fit the chip.
         """
-        key = piece.key(self.options)
+        key = part.key(self.options)
         if key not in self.known:
             try:
-                compiled = self.compile_piece(piece.graph)
+                compiled = self.compile_part(part.graph)
             except CompileError as error:
                 self.known[key] = error
             else:
-                self.known[key] = Known(piece, compiled, self._ticks(compiled))
+                self.known[key] = Known(part, compiled, self._ticks(compiled))
         found = self.known[key]
         if isinstance(found, CompileError):
             raise found
@@ -100,7 +100,7 @@ class Chooser:
 
     def _best(self, graph: Graph, group: Sequence[Operation]) -> Way:
         """Return the way of the fewest ticks."""
-        key = _piece(graph, group, None).key(self.options)
+        key = _part(graph, group, None).key(self.options)
         if key not in self.ways:
             refused: CompileError | None = None
             try:
@@ -137,13 +137,14 @@ class Chooser:
         return Way(sum(way.ticks for way in ways), tuple(shares))
 
     def _together(self, graph: Graph, group: Sequence[Operation]) -> Way:
-        """Return the way of one piece, or of a piece for each box, if that takes fewer ticks."""
+        """Return the way of one part, or of a part for each box, if that takes fewer ticks."""
         best: Way | None = None
         refused: CompileError | None = None
+        boxes: tuple[Box, ...] = ()
         for boxes in bands(graph.shape(group[-1].output), group, self.chip):
             try:
-                made = [_piece(graph, group, box) for box in boxes]
-                ticks = sum(self.of(piece).ticks for piece in made)
+                made = [_part(graph, group, box) for box in boxes]
+                ticks = sum(self.of(part).ticks for part in made)
             except CompileError as error:
                 refused = error
                 continue
@@ -152,7 +153,14 @@ class Chooser:
             best = Way(ticks, (Share(tuple(range(len(group))), tuple(boxes)),))
         if best is None:
             assert refused is not None
-            raise refused
+            raise (
+                refused
+                if len(boxes) == 1
+                else CompileError(
+                    f"{refused}; the smallest part that was tried makes {list(boxes[0].dims)} of "
+                    f"{group[-1].output}"
+                )
+            )
         return best
 
 
@@ -165,12 +173,12 @@ def _parts(graph: Graph, group: Sequence[Operation]) -> Sequence[Sequence[Operat
     return groups(graph, group, composites=False) if group[-1].part_of else [group]
 
 
-def _piece(graph: Graph, group: Sequence[Operation], box: Box | None) -> Piece:
-    """Return the piece that makes a box.
+def _part(graph: Graph, group: Sequence[Operation], box: Box | None) -> GraphPart:
+    """Return the part that makes a box.
 
     Raises CompileError if the operations cannot be cut so.
     """
-    found = piece_of(graph, group, box)
+    found = part_for(graph, group, box)
     if found is None:
         last = group[-1]
         raise CompileError(f"{last.name}: no part of {graph.shape(last.output)} is made by itself")

@@ -1,4 +1,4 @@
-"""A graph in parts becomes one program: its pieces are chosen, placed in DRAM, and joined."""
+"""A graph in parts becomes one program: its parts are chosen, placed in DRAM, and joined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from systolic.compiler.compiled import CompiledGraph, PlacedPiece
+from systolic.compiler.compiled import CompiledGraph, PlacedPart
 from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import Layers, TensorInDram
@@ -16,8 +16,8 @@ from systolic.compiler.parts.choose import Chooser
 from systolic.compiler.parts.divide import Divided
 from systolic.compiler.parts.dram import DramRoom
 from systolic.compiler.parts.footprint import Page
+from systolic.compiler.parts.graph_part import Box, GraphPart, layers_between, names_between
 from systolic.compiler.parts.join import Joiner, Users, scratch_span
-from systolic.compiler.parts.piece import Box, Piece, layers_between, names_between
 from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.isa import Buffer
@@ -30,20 +30,20 @@ def in_parts(name: str, graph: Graph, plan: Divided, chooser: Chooser) -> Compil
 
     plan: how it is divided, its composites by their parts.
 
-    Raises CompileError if a piece does not fit the chip however it is cut, or tensors do not fit
+    Raises CompileError if a part does not fit the chip however it is cut, or tensors do not fit
     DRAM.
     """
-    steps: list[Piece | Operation] = []
+    steps: list[GraphPart | Operation] = []
     for group in plan.steps:
         if group[-1].output in plan.same:
             steps.append(group[-1])
         else:
-            steps += chooser.pieces(plan.graph, group)
+            steps += chooser.parts(plan.graph, group)
     return _Assembly(plan.graph, plan.same, chooser, steps).compiled(name, graph)
 
 
 class _Use(NamedTuple):
-    """A piece read or wrote a box of a tensor; its last users of that."""
+    """A part read or wrote a box of a tensor; its last users of that."""
 
     tensor: str
     box: Box
@@ -65,14 +65,14 @@ class _Place:
 
 
 class _Assembly:
-    """Puts pieces side by side."""
+    """Puts parts side by side."""
 
     def __init__(
         self,
         graph: Graph,
         same: Mapping[str, str],
         chooser: Chooser,
-        steps: list[Piece | Operation],
+        steps: list[GraphPart | Operation],
     ) -> None:
         self._graph, self._chooser, self._steps = graph, chooser, steps
         self._same = {name: _root(name, same) for name, _ in graph.tensors}
@@ -82,21 +82,21 @@ class _Assembly:
         self._left.update(self._same[name] for name in (*graph.inputs, *graph.outputs))
         self._lies: dict[str, Shape] = {}
 
-    def _taken(self, step: Piece | Operation) -> list[str]:
+    def _taken(self, step: GraphPart | Operation) -> list[str]:
         """Return the tensors of which a step uses boxes."""
-        if not isinstance(step, Piece):
+        if not isinstance(step, GraphPart):
             return []
         return [self._same[name] for name in (*step.graph.inputs, *step.graph.outputs)]
 
     def compiled(self, name: str, graph: Graph) -> CompiledGraph:
-        """Return the graph with all pieces in one program."""
+        """Return the graph with all parts in one program."""
         for each in dict.fromkeys(self._same[n] for n in (*graph.inputs, *graph.outputs)):
             self._place(each)
-        placed: list[PlacedPiece | Operation] = []
-        for step in self._steps:
-            placed.append(self._added(step) if isinstance(step, Piece) else step)
-        known = {id(p.compiled): p.compiled for p in placed if isinstance(p, PlacedPiece)}
-        every = [p.compiled for p in placed if isinstance(p, PlacedPiece)]
+        placed = [
+            self._added(step) if isinstance(step, GraphPart) else step for step in self._steps
+        ]
+        known = {id(p.compiled): p.compiled for p in placed if isinstance(p, PlacedPart)}
+        every = [p.compiled for p in placed if isinstance(p, PlacedPart)]
         chip = self._chooser.chip
         whole = Plan(
             chip.state_buffer.bytes_per_partition,
@@ -114,7 +114,7 @@ class _Assembly:
         synchronised = self._join.program(name, [each.saving for each in every])
         return CompiledGraph(
             graph, chip, self._chooser.options, None, Layers((), (), dram, (), choices), whole,
-            synchronised, pieces=tuple(placed),
+            synchronised, parts=tuple(placed),
         )  # fmt: skip
 
     def _outside(self, name: str) -> TensorInDram:
@@ -134,13 +134,13 @@ class _Assembly:
             self._places[name] = _Place(*self._room.take(name, size))
         return self._places[name]
 
-    def _added(self, piece: Piece) -> PlacedPiece:
-        """Add a piece to the program."""
-        known, join = self._chooser.of(piece), self._join
-        names = names_between(known.piece, piece)
-        boxes = {theirs: (mine, piece.boxes[mine]) for theirs, mine in names.items()}
-        layers = layers_between(known.piece, piece)
-        placed = PlacedPiece(known.compiled, len(join.instructions), boxes, layers)
+    def _added(self, part: GraphPart) -> PlacedPart:
+        """Add a part to the program."""
+        known, join = self._chooser.of(part), self._join
+        names = names_between(known.part, part)
+        boxes = {theirs: (mine, part.boxes[mine]) for theirs, mine in names.items()}
+        layers = layers_between(known.part, part)
+        placed = PlacedPart(known.compiled, len(join.instructions), boxes, layers)
         places = [
             self._place(self._same[boxes[theirs][0]])
             for theirs, _ in join.known(known.compiled)[0].spans
@@ -152,7 +152,7 @@ class _Assembly:
         ]
         join.add(placed, [*bases, scratch.base])
         self._order(placed, [*places, scratch])
-        for name in self._taken(piece):
+        for name in self._taken(part):
             self._left[name] -= 1
             if not self._left[name]:
                 self._room.give(name)
@@ -163,7 +163,7 @@ class _Assembly:
         return placed
 
     def _scratch(self, compiled: CompiledGraph, first: int) -> _Place:
-        """Return a place for what a piece uses of DRAM for itself, until it ends."""
+        """Return a place for what a part uses of DRAM for itself, until it ends."""
         name, span = f"scratch of {first}", scratch_span(compiled)
         if not span.count:
             return _Place(0, [])
@@ -171,8 +171,8 @@ class _Assembly:
         self._room.give(name)
         return self._places[name]
 
-    def _order(self, placed: PlacedPiece, places: Sequence[_Place]) -> None:
-        """Let a piece wait for those that wrote what it reads, or used what it overwrites."""
+    def _order(self, placed: PlacedPart, places: Sequence[_Place]) -> None:
+        """Let a part wait for those that wrote what it reads, or used what it overwrites."""
         tensors, found = self._join.known(placed.compiled)
         named = [placed.boxes[theirs] for theirs, _ in tensors.spans]
         for number, place in enumerate(places):

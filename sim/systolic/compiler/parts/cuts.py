@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from systolic.compiler.ir.carried import is_packed
-from systolic.compiler.parts.piece import Box, Piece
+from systolic.compiler.parts.graph_part import Box, GraphPart
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
 from systolic.layout import Shape
-from systolic.spans import Interval
 from systolic.workload import Graph, Operation, Tensor
 from systolic.workload.graph import make_graph
 from systolic.workload.operations.conv2d import Conv2dAttributes
@@ -48,46 +47,51 @@ def _each_element(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
     return Needed(tuple(found), op.attributes)
 
 
-def _seen(windows: ImageWindows, source: Shape, box: Box) -> tuple[Box, tuple[int, ...]]:
-    """Return the box of images that windows see, all channels of it, and its padding."""
+def _seen(windows: ImageWindows, source: Shape, box: Box) -> tuple[Box, tuple[int, ...]] | None:
+    """Return the box of images that windows see, all channels of it, and its padding.
+
+    None if they see nothing but padding, which no smaller padding says.
+    """
     start, dims = [box.start[0], 0, 0, 0], [box.dims[0], 0, 0, source.dims[3]]
     padding: list[int] = []
     for axis, before in ((1, windows.padding[0]), (2, windows.padding[2])):
         stride, extent = windows.stride[axis - 1], windows.extents[axis - 1]
         first = box.start[axis] * stride - before
         stop = first + (box.dims[axis] - 1) * stride + extent
-        inside = Interval(max(0, first), min(source.dims[axis], stop))
-        if inside.stop <= inside.first:  # nothing but padding: one pixel is brought beside it
-            inside = Interval(0, 1) if stop <= 0 else Interval(source.dims[axis] - 1, stop)
-            return Box(tuple(start), source.dims), ()
-        start[axis], dims[axis] = inside.first, inside.stop - inside.first
-        padding += [inside.first - first, stop - inside.stop]
+        start[axis], end = max(0, first), min(source.dims[axis], stop)
+        dims[axis] = end - start[axis]
+        if dims[axis] <= 0:
+            return None
+        padding += [start[axis] - first, stop - end]
     return Box(tuple(start), tuple(dims)), tuple(padding)
 
 
 def _conv2d(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed | None:
     given, (source, weights) = op.attributes_as(Conv2dAttributes), shapes
-    seen, padding = _seen(given.windows(weights), source, box)
-    filters = weights.dims[3] // given.groups
-    first, rest = divmod(box.start[3], filters)
-    groups, left = divmod(box.dims[3], filters)
-    if not padding or (given.groups > 1 and (rest or left)):
+    seen = _seen(given.windows(weights), source, box)
+    groups, left = divmod(box.dims[3] * given.groups, weights.dims[3])
+    first, rest = divmod(box.start[3] * given.groups, weights.dims[3])
+    if seen is None or (given.groups > 1 and (left or rest)):
         return None
-    groups = groups if given.groups > 1 else 1
-    if given.groups > 1:
+    images, padding = seen
+    if given.groups == 1:
+        groups = 1
+    else:
         taken = weights.dims[2]
-        seen = Box((*seen.start[:3], first * taken), (*seen.dims[:3], groups * taken))
+        start, dims = (*images.start[:3], first * taken), (*images.dims[:3], groups * taken)
+        images = Box(start, dims)
     some = Box((0, 0, 0, box.start[3]), (*weights.dims[:3], box.dims[3]))
-    return Needed((seen, some), replace(given, padding=padding, groups=groups))
+    return Needed((images, some), replace(given, padding=padding, groups=groups))
 
 
 def _pool(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed | None:
     given, (source,) = op.attributes_as(PoolAttributes), shapes
-    seen, padding = _seen(given.windows(), source, box)
-    if not padding:
+    seen = _seen(given.windows(), source, box)
+    if seen is None:
         return None
-    seen = Box((*seen.start[:3], box.start[3]), (*seen.dims[:3], box.dims[3]))
-    return Needed((seen,), replace(given, padding=padding))
+    images, padding = seen
+    channels = Box((*images.start[:3], box.start[3]), (*images.dims[:3], box.dims[3]))
+    return Needed((channels,), replace(given, padding=padding))
 
 
 def _matmul(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
@@ -122,10 +126,12 @@ CUTS: dict[str, Cut] = {
 """Operations that can be done box by box."""
 
 
-def piece_of(graph: Graph, operations: Sequence[Operation], box: Box | None = None) -> Piece | None:
-    """Return the piece that makes a box of the last operation's result; all of it if none is given.
+def part_for(
+    graph: Graph, operations: Sequence[Operation], box: Box | None = None
+) -> GraphPart | None:
+    """Return the part that makes a box of the last operation's result; all of it if none is given.
 
-    None if there is no such piece: the operations cannot be cut so, a tensor of which a part is
+    None if there is no such part: the operations cannot be cut so, a tensor of which a part is
     needed lies in tiles, or its elements share bytes.
     """
     last, shapes = operations[-1], dict(graph.tensors)
@@ -152,7 +158,7 @@ def piece_of(graph: Graph, operations: Sequence[Operation], box: Box | None = No
         if shape is None:
             return None
         tensors[name] = Tensor(shape, "dram")
-    return Piece(make_graph(tensors, found[::-1]), boxes)
+    return GraphPart(make_graph(tensors, found[::-1]), boxes)
 
 
 def _cut_shape(shape: Shape, dims: tuple[int, ...], *, inside: bool) -> Shape | None:

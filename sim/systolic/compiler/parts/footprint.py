@@ -1,6 +1,6 @@
 """Which memory a program uses, and which of its instructions use it first and last, by queue.
 
-Memory is named by pages: pieces of the state buffer's partitions, banks of the result buffer, and
+Memory is named by pages: parts of the state buffer's partitions, banks of the result buffer, and
 tensors in DRAM. What comes before or after a program on the same memory has to wait for few of its
 instructions: an instruction holds back those behind it in its queue, and an instruction that waits
 for others ends after them.

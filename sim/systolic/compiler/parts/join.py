@@ -1,9 +1,9 @@
-"""Programs of pieces become one: places in DRAM, semaphores, and what waits for an earlier piece.
+"""Programs of parts become one: places in DRAM, semaphores, and what waits for an earlier part.
 
-A piece's program is taken as it is; its copies get the addresses of this run's tensors, and its
-semaphores get numbers of their own. Between pieces only memory has to be in order: the first users
+A part's program is taken as it is; its copies get the addresses of this run's tensors, and its
+semaphores get numbers of their own. Between parts only memory has to be in order: the first users
 of a page wait for the last users before them (`footprint`), and in DRAM those that read a box for
-the pieces that wrote some of it. So a piece begins while others end.
+the parts that wrote some of it. So a part begins while others end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
-from systolic.compiler.compiled import CompiledGraph, PlacedPiece
+from systolic.compiler.compiled import CompiledGraph, PlacedPart
 from systolic.compiler.parts.footprint import Footprint, Page, Tensors, footprint
 from systolic.compiler.sync.semaphores import Saving, Synchronised
 from systolic.hw.spec import Chip
@@ -24,7 +24,7 @@ Users = tuple[int, ...]
 
 @dataclass(slots=True)
 class Joiner:
-    """Joins pieces in turn.
+    """Joins parts in turn.
 
     instructions, layers, names: of the program so far, and of its semaphores. needs: for each
     instruction the users that it waits for, each with their queue. pages: the last users of each
@@ -39,8 +39,8 @@ class Joiner:
     pages: dict[Page, list[Users]] = field(default_factory=dict)
     _footprints: dict[int, tuple[Tensors, Footprint]] = field(default_factory=dict)
 
-    def add(self, placed: PlacedPiece, bases: Sequence[int]) -> None:
-        """Add a piece's program.
+    def add(self, placed: PlacedPart, bases: Sequence[int]) -> None:
+        """Add a part's program.
 
         bases: the first bytes of its tensors in DRAM, in the order of `known`, and of its scratch.
         """
@@ -72,7 +72,7 @@ class Joiner:
                     needs[each] = other
 
     def known(self, compiled: CompiledGraph) -> tuple[Tensors, Footprint]:
-        """Return where a compiled piece has its tensors, and its footprint."""
+        """Return where a compiled part has its tensors, and its footprint."""
         if id(compiled) not in self._footprints:
             tensors = Tensors(tensor_spans(compiled))
             found = footprint(compiled.scheduled.drafts, self.chip, tensors)
@@ -80,7 +80,7 @@ class Joiner:
         return self._footprints[id(compiled)]
 
     def program(self, name: str, savings: Sequence[Saving]) -> Synchronised:
-        """Return the program of all pieces."""
+        """Return the program of all parts."""
         gates: dict[Users, int] = {}
         passed: dict[str, set[Users]] = {}
         found = list(self.instructions)
@@ -105,7 +105,7 @@ class Joiner:
 
 
 def tensor_spans(compiled: CompiledGraph) -> tuple[tuple[str, Interval], ...]:
-    """Return the bytes of the tensors of a piece in DRAM, ascending."""
+    """Return the bytes of the tensors of a part in DRAM, ascending."""
     ends = {*compiled.graph.inputs, *compiled.graph.outputs}
     found = [
         (place.name, Interval(place.base, place.base + place.size_bytes))
@@ -116,7 +116,7 @@ def tensor_spans(compiled: CompiledGraph) -> tuple[tuple[str, Interval], ...]:
 
 
 def scratch_span(compiled: CompiledGraph) -> Interval:
-    """Return the bytes of DRAM that a piece uses for itself."""
+    """Return the bytes of DRAM that a part uses for itself."""
     own = {name for name, _ in tensor_spans(compiled)}
     taken = {place.start for place in compiled.layers.dram if place.name in own}
     others = [place for place in compiled.layers.dram if place.start not in taken]

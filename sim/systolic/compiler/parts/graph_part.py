@@ -1,8 +1,8 @@
-"""A piece of a graph: operations of its own on boxes of the graph's tensors.
+"""A part of a graph: operations of its own on boxes of the graph's tensors.
 
 A box of a tensor in DRAM is read and written in place: its first byte, and the steps of the whole
-tensor, which its layout gives as padded dimensions. So a piece is a graph like any other. Two
-pieces are equal if only names and places differ. Not here: which pieces there are (`divide`,
+tensor, which its layout gives as padded dimensions. So a part is a graph like any other. Two
+parts are equal if only names and places differ. Not here: which parts there are (`divide`,
 `cuts`).
 """
 
@@ -41,7 +41,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class GraphPart:
     """Operations on boxes of tensors.
 
     graph: of the operations; its tensors have the names and, in it, the sizes of their boxes.
@@ -77,15 +77,15 @@ def layer_of(op: Operation) -> str:
     return op.part_of or op.name
 
 
-def names_between(one: Piece, other: Piece) -> dict[str, str]:
-    """Return the tensors of one piece, each with that in its place in an equal piece."""
+def names_between(one: GraphPart, other: GraphPart) -> dict[str, str]:
+    """Return the tensors of one part, each with that in its place in an equal part."""
     return _paired(
         [name for name, _ in one.graph.tensors], [name for name, _ in other.graph.tensors]
     )
 
 
-def layers_between(one: Piece, other: Piece) -> dict[str, str]:
-    """Return the layers of one piece, each with that in its place in an equal piece."""
+def layers_between(one: GraphPart, other: GraphPart) -> dict[str, str]:
+    """Return the layers of one part, each with that in its place in an equal part."""
     return _paired(
         [layer_of(op) for op in one.graph.operations],
         [layer_of(op) for op in other.graph.operations],
