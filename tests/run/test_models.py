@@ -116,3 +116,70 @@ def test_an_operand_of_a_lone_operation_comes_from_a_file(tmp_path):
                 str(tmp_path / "out"), "--no-plots")  # fmt: skip
     found = np.load(tmp_path / "out" / "result.npy")
     assert np.array_equal(found, np.arange(1, 5, dtype=np.float32) - 0.5)
+
+
+def test_all_that_a_chip_refuses_is_said_at_once(tmp_path):
+    """By kind and reason, with the place of the first; at the import and when it is run."""
+    model = ROOT / "tests" / "workload" / "importers" / "hlo" / "corpus" / "quantised_dense.hlo"
+    line = next(n for n, s in enumerate(model.read_text().splitlines(), 1) if " dot(" in s)
+    wanted = (
+        f'matmul (1, first "dot_general.1" at line {line}, column 3): s8[4,16]{{1,0}}: the array '
+        "of neuroncore-v2-like cannot take s8"
+    )
+    out = run_command("import", str(model), "--chip", "neuroncore_v2")
+    assert wanted in out
+    assert "--partial does it on the host" in out
+    status, _, errors = called(
+        "run", str(model), "--chip", "neuroncore_v2", "--out", str(tmp_path / "out")
+    )
+    assert status == 2
+    assert errors.startswith(
+        f"systolic: error: {model}: cannot be done on neuroncore-v2-like: {wanted}"
+    )
+    assert errors.count("\n") == 1
+    assert "can do all of it" in run_command("import", str(MODEL), "--chip", "ideal_4x4")
+
+
+def test_a_broken_model_is_named_once(tmp_path):
+    model = tmp_path / "cut.hlo"
+    model.write_text(MODEL.read_text()[:300])
+    run_file = tmp_path / "named.toml"
+    run_file.write_text('chip = "ideal_4x4"\n[workload]\nmodel = "cut.hlo"\n')
+    status, _, errors = called("run", str(model), "--chip", "ideal_4x4")
+    assert status == 2
+    assert errors.startswith(f"systolic: error: {model}: line ")
+    status, _, errors = called("run", str(run_file))
+    assert status == 2
+    assert errors.startswith(f"systolic: error: {run_file}: [workload] model: {model}: line ")
+
+
+def test_check_and_diff_and_compile_take_models(tmp_path):
+    pins = tmp_path / "pins.toml"
+    options = ["--chip", "ideal_4x4", "--pins", str(pins)]
+    model = tmp_path / "net.hlo"
+    model.write_text(MODEL.read_text())
+    run_command("check", str(model), *options, "--update")
+    assert "as pinned" in run_command("check", str(model), *options)
+    assert "equal" in run_command("diff", str(model), str(model), "--chip", "ideal_4x4")
+    assert "DmaCopy" in run_command("compile", str(model), "--chip", "ideal_4x4")
+
+
+def test_sweeps_vary_models(tmp_path):
+    """A run file may name several models in turn; a model alone has no sweep."""
+    for name, rows in (("one", 4), ("two", 8)):
+        (tmp_path / f"{name}.hlo").write_text(
+            "HloModule m\n\nENTRY main {\n"
+            f"  a = f32[{rows},4]{{1,0}} parameter(0)\n"
+            f"  ROOT b = f32[{rows},4]{{1,0}} tanh(a)\n}}\n"
+        )
+    run_file = tmp_path / "sweep.toml"
+    run_file.write_text(
+        'chip = "ideal_4x4"\n[workload]\nmodel = "one.hlo"\n[[sweep]]\nname = "models"\n'
+        '[sweep.vary]\n"workload.model" = ["one.hlo", "two.hlo"]\n'
+    )
+    run_command("run", str(run_file), "--out", str(tmp_path / "out"), "--no-plots")
+    rows = (tmp_path / "out" / "sweep.csv").read_text().splitlines()
+    assert len(rows) == 3
+    status, _, errors = called("sweep", str(tmp_path / "one.hlo"))
+    assert status == 2
+    assert "is a model; needs a run file with [[sweep]]" in errors

@@ -8,7 +8,13 @@ from typing import Annotated
 
 import typer
 
-from systolic.cli.options import Overrides, RunFilePath, set_values
+from systolic.cli.options import (
+    ChipName,
+    Overrides,
+    RunFilePath,
+    WorkOptions,
+    run_file_overrides,
+)
 from systolic.errors import SystolicError, perhaps
 
 
@@ -18,6 +24,7 @@ def compile_command(
     after: Annotated[
         str, typer.Option("--after", help="lower, tile, place, schedule or sync.")
     ] = "sync",
+    chip: ChipName = None,
     overrides: Overrides = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most lines of a list.")] = 24,
     program: Annotated[
@@ -30,8 +37,9 @@ def compile_command(
     ] = None,
 ) -> None:
     """Print what a pass of the compiler makes of a run file, or write it as a program file."""
+    options = WorkOptions(chip=chip, overrides=overrides)
     if program is not None or inputs is not None:
-        _write(config, overrides, program, inputs)
+        _write(config, options, program, inputs)
         return
     from systolic.compiler.show import OLD_NAMES, PASSES
     from systolic.config import load_run
@@ -43,11 +51,13 @@ def compile_command(
         raise SystolicError(
             f'--after: needs one of {known}, found "{after}"{perhaps(after, PASSES)}'
         )
-    for line in PASSES[after](compile_run(load_run(config, set_values(overrides))), limit):
+    for line in PASSES[after](
+        compile_run(load_run(config, run_file_overrides(config, options))), limit
+    ):
         typer.echo(line)
 
 
-def _write(config: Path, overrides: Overrides, program: Path | None, inputs: Path | None) -> None:
+def _write(config: Path, options: WorkOptions, program: Path | None, inputs: Path | None) -> None:
     """Write the program file and the inputs of a run file: all of these files, or none."""
     from systolic.config import load_run
     from systolic.isa import encode, format_text
@@ -57,7 +67,7 @@ def _write(config: Path, overrides: Overrides, program: Path | None, inputs: Pat
     from systolic.writing import Writer, write_all
 
     require_writable(*[path for path in (program, inputs and inputs / "x.npy") if path])
-    loaded = load_run(config, set_values(overrides))
+    loaded = load_run(config, run_file_overrides(config, options))
     exported = export_run(loaded, Path() if program is None else program.parent)
     files: dict[Path, Writer] = {}
     said = []

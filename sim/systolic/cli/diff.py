@@ -22,7 +22,8 @@ DIFFERENT = 1
 ComparedPath = Annotated[
     Path,
     typer.Argument(
-        help="Run file, program, summary.json, or the folder of a summary.json.", callback=of_name
+        help="Run file, model, program, summary.json, or the folder of a summary.json.",
+        callback=of_name,
     ),
 ]
 
@@ -40,7 +41,8 @@ def diff_command(
     chip: Annotated[
         str | None,
         typer.Option(
-            "--chip", help="B's chip, by name or file; also A's, if A is a program that names none."
+            "--chip",
+            help="B's chip, by name or file; also A's, if A is a model, or a program without one.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
@@ -59,11 +61,14 @@ def diff_command(
 
 
 def _chip_of_a(a: Path, chip: str | None) -> str | None:
-    """Return the chip for a program A that names none."""
+    """Return the chip for a program or a model A that names none."""
     from systolic.run.program import read_program
+    from systolic.workload.importers.models import is_model
 
-    if chip is None or not is_program(a) or _is_summary(a):
+    if chip is None or _is_summary(a):
         return None
+    if not is_program(a):
+        return chip if is_model(a) else None
     return None if read_program(a)[0].chip else chip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from systolic.cli.options import ChipName, Inputs, Shapes, shape_overrides
+from systolic.cli.options import WHEN_REFUSED, ChipName, Inputs, Shapes, shape_overrides
 from systolic.errors import SystolicError, shortened
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def import_command(
     ] = False,
 ) -> None:
     """Print which operations a model has; write it as a run file, its weights beside it."""
+    from systolic.cli.run_file import ProgressBar
     from systolic.workload.importers.models import FORMATS, is_model, read_model
 
     if operations:
@@ -45,11 +46,36 @@ def import_command(
     if not is_model(model):
         known = ", ".join(FORMATS)
         raise SystolicError(f"{model}: is no model that can be read (known: {known})")
-    imported = read_model(model, _given(shapes, inputs))
+    with ProgressBar(model.stem) as progress:
+        progress.at("reading")
+        imported = read_model(model, _given(shapes, inputs))
     for line in _said(imported):
         typer.echo(line)
+    if chip is not None:
+        _say_refused(imported, chip)
     if out is not None:
         _write(imported, model.stem, out, chip or "ideal_128x128")
+
+
+def _say_refused(imported: Imported, chip: str) -> None:
+    """Print all that a chip cannot do of a model."""
+    from systolic.cli.run_file import ProgressBar
+    from systolic.config.chip_file import find_chip, load_chip
+    from systolic.hw.spec import Chip
+    from systolic.run.refusals import refusal_text, refusals
+
+    hardware = load_chip(find_chip(chip, Path(), "--chip"))
+    if not isinstance(hardware, Chip):
+        raise SystolicError(f"--chip: {hardware.name} has several cores, which run programs only")
+    with ProgressBar(hardware.name) as progress:
+        found = refusals(imported.graph, hardware, progress=progress)
+    if not found:
+        typer.echo(f"chip        {hardware.name} can do all of it")
+        return
+    typer.echo(f"refused     by {hardware.name}:")
+    for each in found:
+        typer.echo(f"            {refusal_text(each, imported.places)}")
+    typer.echo(f"            {WHEN_REFUSED}")
 
 
 def _given(shapes: list[str] | None, inputs: list[str] | None) -> ModelGiven:

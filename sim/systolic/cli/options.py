@@ -110,6 +110,9 @@ SeedOption = Annotated[
 ]
 
 
+WHEN_REFUSED = "another chip (--chip) may have the instructions, and --partial does it on the host"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkOptions:
     """The options that say how a run file or a program is run; None: the option was not given.

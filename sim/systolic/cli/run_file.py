@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from systolic.arrays import Array
+from systolic.cli.options import WHEN_REFUSED
 from systolic.config import RunConfig
-from systolic.errors import InterruptedRunError, printable
+from systolic.errors import CompileError, InterruptedRunError, SystolicError, printable
 from systolic.report.summary.layers import has_layers, layers_csv
 from systolic.run.execute import run
 from systolic.run.folder import LAYERS, PICTURE, RESULT, SUMMARY, RunFolder, npy_name
@@ -50,12 +51,24 @@ def run_and_report(
     words, grid = picture_records(config) if plots else ((), False)
     try:
         with ProgressBar(config.name) as progress:
-            result = run(config, kinds=words, grid=grid, progress=progress, values=values)
+            result = _run(config, kinds=words, grid=grid, progress=progress, values=values)
     except KeyboardInterrupt:
         text = f"{config.name}: interrupted; no file was written"
         raise InterruptedRunError(text) from None
     report(result, output_files(config), folder, as_json=as_json, plots=plots, accept=accept)
     require_right(result.summary)
+
+
+def _run(config: RunConfig, *, progress: ProgressBar, **settings: Any) -> Result:
+    """Return the result of a run; the error names all operations that the chip refuses."""
+    try:
+        return run(config, progress=progress, **settings)
+    except CompileError:
+        from systolic.run.refusals import all_refused
+
+        if (said := all_refused(config, progress)) is None:
+            raise
+        raise SystolicError(f"{said}; {WHEN_REFUSED}") from None
 
 
 def report(

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import typer
 
-from systolic.cli.run_file import array_writers, run_and_report, summary_text, summary_writer
+from systolic.cli.run_file import (
+    ProgressBar,
+    array_writers,
+    run_and_report,
+    summary_text,
+    summary_writer,
+)
 from systolic.config import RunConfig
 from systolic.run.folder import SUMMARY, RunFolder, npy_name
 from systolic.run.partial import PartialResult, refused_operations, run_partial
@@ -16,7 +22,8 @@ def partial_and_report(
     config: RunConfig, out: Path, *, as_json: bool, plots: bool, values: bool
 ) -> None:
     """Run a graph as usual if the chip can do all of it, else in parts; print and write results."""
-    refused = refused_operations(config.graph, config.chip, config.options)
+    with ProgressBar(config.name) as progress:
+        refused = refused_operations(config.graph, config.chip, config.options, progress)
     if not refused:
         run_and_report(config, out, as_json=as_json, plots=plots, values=values)
         return
@@ -24,7 +31,10 @@ def partial_and_report(
     names = {name: npy_name(name) for name in config.graph.outputs}
     folder.check([SUMMARY, *names.values()])
     inputs = config.load_inputs() if values else {}
-    result = run_partial(config.graph, config.chip, inputs, config.options, values=values)
+    with ProgressBar(config.name) as progress:
+        result = run_partial(
+            config.graph, config.chip, inputs, config.options, values=values, progress=progress
+        )
     summary = _summary(config, result)
     arrays = array_writers(names, result.outputs)
     folder.replace({SUMMARY: summary_writer(summary), **arrays})

@@ -7,7 +7,8 @@ file, which is read as an archive of arrays by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from systolic.arrays import Array
 from systolic.config.blame import Blame
 from systolic.config.explain import shown
 from systolic.config.override import setter_of
-from systolic.errors import shortened
+from systolic.errors import ConfigError, SystolicError, shortened
 from systolic.workload.importers.given import ModelGiven
 from systolic.workload.importers.graph import Imported
 from systolic.workload.importers.models import constant_name, read_model
@@ -45,7 +46,7 @@ def with_model(
     said = ModelGiven(
         _sizes(workload.get("shapes", {}), blame), {**_files(entries, folder, blame), **arrays}
     )
-    with blame.on("workload", "model"):
+    with _naming(path, blame):
         imported = read_model(path, said)
     made = model_workload(imported, str(path.resolve()), _again(imported, said).text())
     inputs = made["tensors"]
@@ -58,6 +59,17 @@ def with_model(
             raise blame.line("workload", f"tensors.{name}", f"is no input of the model ({known})")
         inputs[place] = {**inputs[place], **entry}
     return {**tables, "workload": {**made, **given}}
+
+
+@contextmanager
+def _naming(model: Path, blame: Blame) -> Iterator[None]:
+    """Name the key of a run file in errors about a model; a model that is run names itself."""
+    try:
+        yield
+    except SystolicError as error:
+        if model.name == blame.path.name:
+            raise ConfigError(str(error)) from None
+        raise blame.line("workload", "model", str(error)) from None
 
 
 def _input_name(imported: Imported, name: str) -> str:

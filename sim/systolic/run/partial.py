@@ -15,6 +15,7 @@ from systolic.arrays import Array
 from systolic.compiler import compile_graph
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
+from systolic.progress import Progress, at
 from systolic.run.execute import run
 from systolic.run.result import Result
 from systolic.workload import Graph, Operation, Rules, make_graph
@@ -49,11 +50,16 @@ class PartialResult:
         return sum(part.cycles for part in self.parts)
 
 
-def refused_operations(graph: Graph, chip: Chip, options: Options | None = None) -> dict[str, str]:
+def refused_operations(
+    graph: Graph, chip: Chip, options: Options | None = None, progress: Progress | None = None
+) -> dict[str, str]:
     """Return why the chip cannot do each operation that it cannot do, by the operation's name."""
+    at(progress, "trying each operation")
     known: dict[object, str | None] = {}
     found: dict[str, str] = {}
     for number, op in enumerate(graph.operations):
+        if progress is not None:
+            progress(number, len(graph.operations))
         shapes = tuple(str(graph.shape(name)) for name in (*op.inputs, op.output))
         key = (op.kind, shapes, op.attributes)
         if key not in known:
@@ -78,6 +84,7 @@ def run_partial(
     options: Options | None = None,
     *,
     values: bool = True,
+    progress: Progress | None = None,
 ) -> PartialResult:
     """Run what the chip can do on the chip, and the rest on the host.
 
@@ -87,9 +94,10 @@ def run_partial(
         inputs: an array for each input of the graph.
         options: compile settings of each part.
         values: False: times only; nothing is computed on the host either.
+        progress: hears how far it is.
 
     """
-    refused = refused_operations(graph, chip, options)
+    refused = refused_operations(graph, chip, options, progress)
     result, known = PartialResult(), dict(inputs)
     for first, stop in _parts(graph, refused):
         (op, *_) = graph.operations[first:stop]
@@ -98,7 +106,9 @@ def run_partial(
             continue
         part = _part(graph, first, stop)
         given = {name: known[name] for name in part.inputs} if values else None
-        made = run(part, chip, given, options=options, values=values, name=op.name)
+        made = run(
+            part, chip, given, options=options, values=values, name=op.name, progress=progress
+        )
         result.parts.append(made)
         known |= made.outputs
     result.outputs = {name: known[name] for name in graph.outputs if name in known}

@@ -38,6 +38,7 @@ from systolic.run.program import check_module, program_chip, read_program
 from systolic.run.provenance import plain
 from systolic.sweep.key import Digests
 from systolic.sweep.rows import PointTask, ProgramWork
+from systolic.workload.importers.models import is_model
 
 TIMES = re.compile(r"chip\.(clock\.[^.]+|.*(_cycles|_per_cycle|_mhz)|.*\.cycles_per_vector\.[^.]+)")
 """Keys that change times only: latencies, bandwidths and clocks, but no banks and no sizes."""
@@ -174,6 +175,8 @@ def load_sweep(path: Path, overrides: Sequence[Override], *, values: bool) -> Sw
         ConfigError: the file cannot be used, or has no [[sweep]].
 
     """
+    if is_model(path):
+        raise ConfigError(f"{path}: is a model; needs a run file with [[sweep]], which may name it")
     tables = read_toml(path, "a run file with [[sweep]]")
     is_program = BASE in tables and base_path(path, tables).suffix.lower() != ".toml"
     file: Any = _program_file(path, tables, overrides) if is_program else load_run(path, overrides)

@@ -29,6 +29,7 @@ from systolic.run.result import Result
 from systolic.run.system import System, SystemResult, is_system_file, load_system, run_system
 from systolic.run.verdict import require_right
 from systolic.shipped import CONFIGS
+from systolic.workload.importers.models import is_model
 
 HEAD_BYTES = 64
 FIRST_REASON = "first pinned"
@@ -96,7 +97,7 @@ def works_of(
     """Yield the runs of a file: of a run file with sweeps one for each point, else one.
 
     Args:
-        path: a run file (.toml), or a program (any other file).
+        path: a run file (.toml) or a model, or a program (any other file).
         folder: the folder from which the path is the name among the counts.
         overrides: of values of a run file, or of its chip; of a program, of its chip.
         chip: a chip file in place of the one that the file names.
@@ -107,7 +108,7 @@ def works_of(
     if path.suffix.lower() == ".toml" and is_system_file(path):
         yield PinnedSystem(name, load_system(path, overrides))
         return
-    if path.suffix.lower() != ".toml":
+    if path.suffix.lower() != ".toml" and not is_model(path):
         module, _ = read_program(path)
         hardware = program_chip(module, path, chip, overrides)
         fitting = several(module, hardware)

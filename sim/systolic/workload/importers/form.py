@@ -105,6 +105,12 @@ class ModelForm:
         self.replaced(self.nodes[at])
         return self.nodes[at].output
 
+    def named(self, wanted: str, shape: Shape) -> str:
+        """Return the name of a new tensor, which is as near to the wanted one as can be."""
+        name = self._free(wanted)
+        self.shapes[name] = shape
+        return name
+
     # values
 
     def input(self, name: str, shape: Shape) -> ModelView:

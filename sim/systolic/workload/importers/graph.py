@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from systolic.arrays import Array
@@ -24,6 +24,7 @@ class Imported:
     result of the file, in its order. known: inputs that are constants, since shapes depend on them.
     int64: the outputs that are integers of 64 bits in the model. is_open: whether the model leaves
     sizes open, which are given or 1. names: all inputs of the file in its order, `known` included.
+    places: where each operation stands in the file, by its name.
     """
 
     graph: Graph
@@ -35,6 +36,7 @@ class Imported:
     int64: tuple[str, ...] = ()
     is_open: bool = False
     names: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_graph(
@@ -43,10 +45,13 @@ def as_graph(
     shapes: Sequence[Shape],
     names: Sequence[str] = (),
     home: Home = "dram",
+    *,
+    place: Callable[[int], str] = str,
 ) -> Imported:
     """Return a form as a graph whose results lie as `shapes` say.
 
-    names: those of the results (none: output_0, output_1, ...).
+    names: those of the results (none: output_0, output_1, ...). place: the words for an offset in
+    the file.
 
     Raises:
         WorkloadError: there is nothing to do, or shapes do not fit.
@@ -71,7 +76,13 @@ def as_graph(
     constants = {name: form.constants[name] for name in graph.inputs if name in form.constants}
     given = tuple(form.inputs)
     return Imported(
-        graph, given, constants, tuple(outputs), tuple(form.shapes[n] for n in given), names=given
+        graph,
+        given,
+        constants,
+        tuple(outputs),
+        tuple(form.shapes[n] for n in given),
+        names=given,
+        places={node.output: place(node.offset) for node in nodes if node.offset},
     )
 
 

@@ -15,7 +15,7 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.layout import Shape
 from systolic.reading import read_file
-from systolic.workload.importers.errors import ImportFileError
+from systolic.workload.importers.errors import ImportFileError, line_and_column
 from systolic.workload.importers.given import NOTHING_GIVEN, ModelGiven, given_of_text
 from systolic.workload.importers.graph import Imported, as_graph
 from systolic.workload.importers.hlo.interpret import lower_module, refuse_not_done
@@ -78,7 +78,12 @@ def read_hlo(text: str) -> Imported:
     module = read_module(text)
     lowered = lower_module(module)
     refuse_not_done(module, lowered)
-    return as_graph(lowered.form, lowered.results, lowered.result_shapes)
+    return as_graph(
+        lowered.form,
+        lowered.results,
+        lowered.result_shapes,
+        place=lambda offset: "line {}, column {}".format(*line_and_column(text, offset)),
+    )
 
 
 FORMATS: Mapping[str, ModelFormat] = {

@@ -9,144 +9,136 @@ takes the place of all pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
+from systolic.layout.element_types import element_type
+from systolic.workload.importers.cones import Cone, Cones
 from systolic.workload.importers.form import ModelForm, ModelNode
 from systolic.workload.operation import make_attributes
 from systolic.workload.operations.activation import FUNCTIONS
 from systolic.workload.operations.table import OPERATIONS
 
-PIECES = ("activation", "binary", "reduce", "reshape", "select", "cast")
-"""Kinds of operations of which a function or a norm may be made."""
-MOST_PIECES = 24
 MOST_ELEMENTS = 1 << 22
 """The largest tensor on which a norm is tried."""
 NEAR = 2e-6
 """Constants of a file are float32; agreement within their precision is agreement."""
+SMALL_BYTES = 1 << 10
+PRED = element_type("pred")
 
 
 @dataclass(frozen=True, slots=True)
-class Cone:
-    """Operations in order, the last being the root, and the tensors that they take from outside."""
+class Recognised:
+    """What a cone is: an operation, and which of the cone's sources are its operands."""
 
-    nodes: tuple[ModelNode, ...]
-    sources: tuple[str, ...]
-
-    @property
-    def root(self) -> ModelNode:
-        """Return the last operation."""
-        return self.nodes[-1]
+    kind: str
+    attributes: Mapping[str, Any]
+    operands: tuple[int, ...] = (0,)
 
 
 def recognised(form: ModelForm, results: Sequence[str]) -> None:
     """Replace pieces by the operations that they are; results: tensors that stay."""
-    while (found := _first(form, set(results))) is not None:
-        cone, node = found
-        gone = {each.output for each in cone.nodes}
-        at = next(n for n, each in enumerate(form.nodes) if each.output == cone.root.output)
-        form.nodes[at] = node
-        form.nodes[:] = [each for each in form.nodes if each is node or each.output not in gone]
-        form.replaced(node)
+    known: dict[Hashable, Recognised | None] = {}
+    while _replaced(form, results, known):
+        pass
 
 
-def _first(form: ModelForm, results: set[str]) -> tuple[Cone, ModelNode] | None:
-    takers = _takers(form)
+def _replaced(
+    form: ModelForm, results: Sequence[str], known: dict[Hashable, Recognised | None]
+) -> bool:
+    """Go through a form once, from its end; return whether a cone was replaced.
+
+    known: what cones are, by their structure. Layers of a network have the same.
+    """
+    cones, gone, new = Cones(form, results), set[str](), dict[str, list[ModelNode]]()
     for root in reversed(form.nodes):
-        if root.kind not in ("binary", "activation", "select"):
+        if root.output in gone:
             continue
-        for cone in _cones(form, root, takers, results):
-            if (node := _match(form, cone)) is not None:
-                return cone, node
-    return None
-
-
-def _takers(form: ModelForm) -> Mapping[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for node in form.nodes:
-        for name in node.inputs:
-            found.setdefault(name, set()).add(node.output)
-    return found
-
-
-def _cones(
-    form: ModelForm, root: ModelNode, takers: Mapping[str, set[str]], results: set[str]
-) -> Iterator[Cone]:
-    """Yield the cones that end in `root` and begin at one tensor of its shape, largest first."""
-    nodes = _ancestors(form, root)
-    dims = form.shapes[root.output].dims
-    for first in [*nodes, root]:
-        for source in first.inputs:
-            if form.shapes[source].dims != dims or source in form.constants:
+        for cone in cones.ending_in(root):
+            found = _known_match(form, cone, known)
+            if found is None:
                 continue
-            cone = _between(form, root, source)
-            if cone is not None and _is_closed(cone, takers, results):
-                yield cone
+            nodes = _instead(form, cone, found)
+            gone |= cone.inner
+            new[root.output] = nodes
+            for node in nodes:
+                form.replaced(node)
+            cones.replaced(cone, nodes)
+            break
+    form.nodes[:] = [
+        each
+        for node in form.nodes
+        if node.output not in gone
+        for each in new.get(node.output, [node])
+    ]
+    return bool(new)
 
 
-def _ancestors(form: ModelForm, root: ModelNode) -> list[ModelNode]:
-    """Return the pieces that lead to `root`, the farthest first; a few at most."""
-    found: dict[str, ModelNode] = {}
-    waiting = [root]
-    while waiting and len(found) < MOST_PIECES:
-        for name in waiting.pop(0).inputs:
-            made = form.maker(name)
-            if made is not None and made.kind in PIECES and name not in found:
-                found[name] = made
-                waiting.append(made)
-    return list(reversed(found.values()))
+def _instead(form: ModelForm, cone: Cone, found: Recognised) -> list[ModelNode]:
+    """Return the operation that a cone is, and a reshape if its source has other dimensions."""
+    root, sources = cone.root, tuple(cone.sources[n] for n in found.operands)
+    node = replace(root, kind=found.kind, inputs=sources, attributes=dict(found.attributes))
+    before, out = form.shapes[sources[0]], form.shapes[root.output]
+    if before.dims == out.dims:
+        return [node]
+    made = form.named(root.output, Shape(out.element_type, before.dims))
+    reshape = replace(root, kind="reshape", inputs=(made,), attributes={})
+    return [replace(node, output=made), reshape]
 
 
-def _between(form: ModelForm, root: ModelNode, source: str) -> Cone | None:
-    """Return the operations from a tensor to `root`; None if they take another one of its size."""
-    inside: dict[str, ModelNode] = {}
-    outside: dict[str, None] = {source: None}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        inside[node.output] = node
-        if len(inside) > MOST_PIECES:
-            return None
+def _known_match(
+    form: ModelForm, cone: Cone, known: dict[Hashable, Recognised | None]
+) -> Recognised | None:
+    key = _structure(form, cone)
+    if key is None:
+        return _match(form, cone)
+    if key not in known:
+        known[key] = _match(form, cone)
+    return known[key]
+
+
+def _structure(form: ModelForm, cone: Cone) -> Hashable:
+    """Return what a cone computes, whatever its tensors are called; None if that is too large."""
+    numbers: dict[str, int] = {name: n for n, name in enumerate(cone.sources)}
+    found: list[Hashable] = [str(form.shapes[name]) for name in cone.sources]
+    for node in cone.nodes:
         for name in node.inputs:
-            made = form.maker(name)
-            if name in outside or name in inside:
+            if name in numbers:
+                found.append(numbers[name])
                 continue
-            if made is not None and made.kind in PIECES:
-                waiting.append(made)
-            else:
-                outside[name] = None
-    order = {node.output: n for n, node in enumerate(form.nodes)}
-    nodes = tuple(sorted(inside.values(), key=lambda node: order[node.output]))
-    others = [name for name in outside if name != source and name not in form.constants]
-    last = form.shapes[source].dims[-1:]
-    if len(nodes) < 2 or any(form.shapes[name].dims != last for name in others):
-        return None
-    return Cone(nodes, (source, *others))
-
-
-def _is_closed(cone: Cone, takers: Mapping[str, set[str]], results: set[str]) -> bool:
-    """Return whether nothing outside takes what the cone's pieces make, but for its root."""
-    names = {node.output for node in cone.nodes}
-    inner = names - {cone.root.output}
-    return not any(takers[name] - names or name in results for name in inner)
+            array = form.constants[name]
+            if array.nbytes > SMALL_BYTES:
+                return None
+            found.append((array.dtype.name, array.shape, array.tobytes()))
+        numbers[node.output] = len(numbers)
+        settings = tuple(sorted(node.attributes.items()))
+        found.append((node.kind, settings, str(form.shapes[node.output])))
+    return tuple(found)
 
 
 # what a cone may be
 
 
-def _match(form: ModelForm, cone: Cone) -> ModelNode | None:
+def _match(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
-    if source.dtype.kind in "iub" or any(form.shapes[n.output].type.is_narrow for n in cone.nodes):
+    kinds = {form.shapes[node.output].type for node in cone.nodes} - {PRED}
+    if source.dtype.kind in "iub" or any(kind.is_narrow for kind in kinds):
         return None
     if not any(node.kind == "reduce" for node in cone.nodes):
-        return _function(form, cone) if len(cone.sources) == 1 else None
-    if np.prod(source.dims, dtype=np.int64) > MOST_ELEMENTS:
+        if len(cone.sources) not in (1, 5):
+            return None
+        if len(cone.sources) == 1:
+            return _function(form, cone)
+    same_dims = source.dims == form.shapes[cone.root.output].dims
+    if not same_dims or source.num_elements() > MOST_ELEMENTS:
         return None
     return _norm(form, cone)
 
@@ -154,46 +146,88 @@ def _match(form: ModelForm, cone: Cone) -> ModelNode | None:
 _SAMPLES = np.unique(np.concatenate([np.linspace(-12, 12, 389), [-80.0, -1e-3, 0.0, 1e-3, 80.0]]))
 
 
-def _function(form: ModelForm, cone: Cone) -> ModelNode | None:
+@cache
+def _functions() -> dict[str, Array]:
+    """Return what the functions of the table make of the samples."""
+    with np.errstate(all="ignore"):
+        return {
+            name: np.asarray(function(_SAMPLES), np.float64)
+            for name, function in FUNCTIONS.items()
+            if name != "identity"
+        }
+
+
+def _function(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the activation that a cone of one tensor is, tried on one row of numbers."""
     found = _evaluated(form, cone, {cone.sources[0]: _SAMPLES}, row=True)
     if found is None:
         return None
-    for name, function in FUNCTIONS.items():
-        with np.errstate(all="ignore"):
-            wanted = np.asarray(function(_SAMPLES), np.float64)
-        if name != "identity" and _agree(found, wanted):
-            return _instead(form, cone, "activation", {"function": name})
+    for name, wanted in _functions().items():
+        if _agree(found, wanted):
+            return Recognised("activation", {"function": name})
     return None
 
 
-def _norm(form: ModelForm, cone: Cone) -> ModelNode | None:
+def _norm(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the softmax or the norm that a cone is."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources}
     found = _evaluated(form, cone, arrays)
     if found is None:
         return None
-    for kind, attributes, sources in _norms(form, cone):
-        node = _instead(form, cone, kind, attributes, sources)
-        wanted = _result(form, node, [arrays[name] for name in sources])
+    for each in _norms(form, cone):
+        node = replace(cone.root, kind=each.kind, attributes=each.attributes)
+        wanted = _result(form, node, [arrays[cone.sources[n]] for n in each.operands])
         if wanted is not None and _agree(found, wanted):
-            return node
+            return each
     return None
 
 
-def _norms(form: ModelForm, cone: Cone) -> Iterator[tuple[str, dict[str, Any], tuple[str, ...]]]:
-    """Yield the operations that a cone with reductions may be, with their operands."""
-    source, *others = cone.sources
+def _norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
+    """Yield the operations that a cone with reductions may be."""
+    source, *others = (form.shapes[name].dims for name in cone.sources)
+    if len(others) == 4:
+        yield from _batch_norms(form, cone)
     axes = {node.attributes["axes"] for node in cone.nodes if node.kind == "reduce"}
     if not others and len(axes) == 1 and len(next(iter(axes))) == 1:
-        yield "softmax", {"axis": next(iter(axes))[0]}, (source,)
+        yield Recognised("softmax", {"axis": next(iter(axes))[0]})
     for epsilon in _small_numbers(form, cone):
-        if len(others) == 1:
-            yield "rms_norm", {"epsilon": epsilon}, (source, others[0])
-        if len(others) == 2:
-            yield "layer_norm", {"epsilon": epsilon}, (source, *others)
-            yield "layer_norm", {"epsilon": epsilon}, (source, *reversed(others))
+        settings = {"epsilon": epsilon}
+        if others == [source[-1:]]:
+            yield Recognised("rms_norm", settings, (0, 1))
+        if others == [source[-1:]] * 2:
+            yield from _either(Recognised("layer_norm", settings))
+        if len(others) == 2 and others[0] == others[1]:
+            for axis in range(1, len(source)):
+                if (source[axis],) == others[0]:
+                    yield from _either(_of_channels(form, cone, settings | {"axis": axis}))
+
+
+def _batch_norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
+    """Yield the batch norms that a cone with four numbers for each channel may be."""
+    source, *others = (form.shapes[name].dims for name in cone.sources)
+    axes = [axis for axis, size in enumerate(source) if others == [(size,)] * 4]
+    for epsilon, axis in itertools.product(_small_numbers(form, cone), axes):
+        for operands in itertools.permutations(range(1, 5)):
+            settings = {"epsilon": epsilon, "axis": axis}
+            yield Recognised("batch_norm", settings, (0, *operands))
+
+
+def _either(found: Recognised) -> Iterator[Recognised]:
+    """Yield a norm with factors and terms, and one with terms and factors."""
+    for operands in ((0, 1, 2), (0, 2, 1)):
+        yield replace(found, operands=operands)
+
+
+def _of_channels(form: ModelForm, cone: Cone, settings: Mapping[str, Any]) -> Recognised:
+    """Return the instance or group norm that has as many means for each image as a cone has."""
+    source = form.shapes[cone.sources[0]]
+    first = next(node for node in cone.nodes if node.kind == "reduce")
+    groups = form.shapes[first.output].num_elements() // max(source.dims[0], 1)
+    channels = source.dims[settings["axis"]]
+    if groups == channels or not groups or channels % groups:
+        return Recognised("instance_norm", settings)
+    return Recognised("group_norm", {**settings, "groups": groups})
 
 
 def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
@@ -206,17 +240,6 @@ def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
         if name in form.constants and form.constants[name].size == 1
     ]
     return [value for value in dict.fromkeys(found) if 0 < value < 0.01]
-
-
-def _instead(
-    form: ModelForm,
-    cone: Cone,
-    kind: str,
-    attributes: Mapping[str, Any],
-    sources: tuple[str, ...] | None = None,
-) -> ModelNode:
-    given = sources or cone.sources
-    return replace(cone.root, kind=kind, inputs=given, attributes=dict(attributes))
 
 
 def _evaluated(

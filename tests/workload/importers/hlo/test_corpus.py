@@ -85,6 +85,14 @@ RECOGNISED = {
     "mlp": ["gelu", "softmax"],
     "swiglu": ["silu"],
     "attn_finite": ["causal_mask", "softmax"],
+    "instance_norm": ["instance_norm"],
+    "instance_norm_nchw": ["instance_norm"],
+    "group_norm_nchw": ["group_norm"],
+    "group_norm_net": ["group_norm", "silu"],
+    "batch_norm": ["batch_norm"],
+    "encoder_layer": ["layer_norm", "softmax", "layer_norm", "gelu_erf"],
+    "vit_patches": ["layer_norm"],
+    "rms_residual": ["rms_norm"],
 }
 
 

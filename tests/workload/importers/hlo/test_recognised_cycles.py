@@ -62,8 +62,39 @@ def swiglu() -> Graph:
     return builder.graph()
 
 
+def batch_norm() -> Graph:
+    builder = GraphBuilder()
+    builder.tensor("x", "f32[1,8,8,4]")
+    for name in "mvgb":
+        builder.tensor(name, "f32[4]")
+    builder.batch_norm("x", "g", "b", "m", "v", epsilon=1e-5, name="y")
+    return builder.graph()
+
+
+def instance_norm_nchw() -> Graph:
+    builder = GraphBuilder()
+    builder.tensor("x", "f32[2,4,6,6]")
+    builder.tensor("g", "f32[4]")
+    builder.tensor("b", "f32[4]")
+    builder.instance_norm("x", "g", "b", axis=1, epsilon=1e-5, name="y")
+    return builder.graph()
+
+
+def group_norm_net() -> Graph:
+    builder = GraphBuilder()
+    shapes = {"x": "f32[2,6,6,8]", "w": "f32[3,3,8,8]", "g": "f32[8]", "b": "f32[8]"}
+    for name, shape in shapes.items():
+        builder.tensor(name, shape)
+    builder.conv2d("x", "w", padding=(1, 1, 1, 1), name="s")
+    builder.group_norm("s", "g", "b", groups=4, epsilon=1e-5, name="t")
+    builder.activation("t", function="silu", name="y")
+    return builder.graph()
+
+
 @pytest.mark.parametrize(
-    "make", [mlp, layer_norm, rms_norm, swiglu], ids=lambda make: make.__name__
+    "make",
+    [batch_norm, instance_norm_nchw, group_norm_net, mlp, layer_norm, rms_norm, swiglu],
+    ids=lambda make: make.__name__,
 )
 def test_cycles_are_those_of_the_graph_by_hand(make) -> None:
     imported = read_model(CORPUS / f"{make.__name__}.hlo").graph

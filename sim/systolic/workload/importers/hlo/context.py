@@ -13,11 +13,16 @@ from systolic.workload.importers.hlo.module import Computation, HloInstruction, 
 
 @dataclass(slots=True)
 class HloContext:
-    """The form, the computations of the module, and the shapes that the text gives the operands."""
+    """The form, the computations of the module, and the shapes that the text gives the operands.
+
+    tiled: of a tensor that is a reduction of windows side by side its source, the dimensions along
+    which windows lie, and the reduction.
+    """
 
     computations: Mapping[str, Computation]
     form: ModelForm = field(default_factory=ModelForm)
     operand_shapes: list[HloShape] = field(default_factory=list)
+    tiled: dict[str, tuple[ModelValue, tuple[int, ...], str]] = field(default_factory=dict)
     run: Callable[[Computation, list[ModelValue]], ModelValue] | None = None
 
     def begin(self, shapes: list[HloShape]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
 from systolic.workload.importers.arithmetic import is_integer, one_number
 from systolic.workload.importers.errors import CannotLowerError
-from systolic.workload.importers.form import ModelValue
+from systolic.workload.importers.form import ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import (
     numbers,
     window,
@@ -17,7 +19,7 @@ from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.elementwise import pair
 from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
 from systolic.workload.importers.places_of import MOST_PLACES, extreme
-from systolic.workload.importers.windows import NEUTRAL, pooled
+from systolic.workload.importers.windows import NEUTRAL, ModelWindow, pooled
 
 
 def reducer(at: HloContext, region: Computation) -> str:
@@ -72,6 +74,7 @@ def _reduced(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -
     axes = numbers(made, "dimensions")
     if isinstance(source, np.ndarray) and isinstance(begin, np.ndarray):
         return _known_reduction(reduction, source, begin, axes, out)
+    source = _untiled(at, source, reduction, axes)
     found: ModelValue = at.form.reduce(reduction, source, axes, out) if axes else source
     if not _begins_neutral(reduction, begin, at.form.shape(source)):
         operator = {"sum": "add", "product": "multiply"}.get(reduction, reduction)
@@ -174,7 +177,34 @@ def _window_reduced(at: HloContext, made: HloInstruction, operands: list[ModelVa
     seen = window(made, shape.rank)
     if not _begins_neutral(reduction, begin, shape):
         raise CannotLowerError("windows that begin with another number than the neutral one")
-    return pooled(at.form, source, seen, reduction, made.array)
+    found = pooled(at.form, source, seen, reduction, made.array)
+    moved = tuple(d for d, size in enumerate(seen.size) if size > 1)
+    if isinstance(found, ModelView) and found.is_whole and _tiles(seen, shape.dims):
+        at.tiled[found.tensor] = (source, moved, reduction)
+    return found
+
+
+def _tiles(seen: ModelWindow, dims: Sequence[int]) -> bool:
+    """Return whether windows lie side by side, and each element is in one of them."""
+    plain = seen.stride == seen.size and max((*seen.dilation, *seen.base_dilation)) == 1
+    made = seen.made(tuple(dims))
+    ends = (n * size - low for n, size, low in zip(made, seen.size, seen.low, strict=True))
+    return (
+        plain
+        and min(seen.low) >= 0
+        and all(end >= dim for end, dim in zip(ends, dims, strict=True))
+    )
+
+
+def _untiled(at: HloContext, source: ModelValue, reduction: str, axes: Sequence[int]) -> ModelValue:
+    """Return what windows were reduced of, if the same reduction follows along all of them.
+
+    Compilers reduce long lines in two steps.
+    """
+    if not isinstance(source, ModelView) or not source.is_whole:
+        return source
+    before, moved, how = at.tiled.get(source.tensor, (source, (), ""))
+    return before if how == reduction and {*moved} <= {*axes} else source
 
 
 REDUCTIONS: dict[str, HloRow] = {"reduce": _reduced, "reduce-window": _window_reduced}
