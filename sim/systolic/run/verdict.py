@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
+from systolic.compiler.streams.lines import k_tiles_of
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
@@ -561,7 +563,16 @@ def rules_of(chip: Chip) -> Rules:
 
 
 def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
-    """Return the rules of operations whose rows of the contraction lie folded, by name."""
+    """Return the rules of operations whose rows of the contraction are in other K-tiles, by name.
+
+    Rows lie folded, or a K-tile has whole rows of a convolution's windows.
+    """
+    work = compiled.streamed.convolution if compiled.streamed else None
+    if work is not None:
+        tiles = k_tiles_of(work.lines)
+        across = work.lines.windows.size[1]
+        rows = [0, *accumulate(each.taps * across * each.channels for each in tiles)]
+        return {work.op.name: replace(rules_of(chip), k_tiles=lambda K: tuple(rows))}
     return {
         node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
         for node in compiled.layers.nodes

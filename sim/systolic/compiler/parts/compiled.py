@@ -11,6 +11,7 @@ from systolic.compiler.compiled import CompiledGraph, PlacedPart
 from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import Layers, TensorInDram
+from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.parts.choose import Chooser
 from systolic.compiler.parts.divide import Divided
@@ -21,7 +22,6 @@ from systolic.compiler.parts.join import Joiner, Users, scratch_span
 from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.isa import Buffer
-from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 
 
@@ -80,7 +80,7 @@ class _Assembly:
         self._places: dict[str, _Place] = {}
         self._left = Counter(name for step in steps for name in self._taken(step))
         self._left.update(self._same[name] for name in (*graph.inputs, *graph.outputs))
-        self._lies: dict[str, Shape] = {}
+        self._lies: dict[str, ShapeInDram] = {}
 
     def _taken(self, step: GraphPart | Operation) -> list[str]:
         """Return the tensors of which a step uses boxes."""

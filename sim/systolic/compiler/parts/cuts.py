@@ -117,12 +117,13 @@ def _reduce(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
     return Needed((Box(tuple(start), tuple(dims)),), op.attributes)
 
 
-CUTS: dict[str, Cut] = {
+_OWN: dict[str, Cut] = {
     "conv2d": _conv2d,
     "pool": _pool,
     "matmul": _matmul,
     "reduce": _reduce,
-} | dict.fromkeys(ELEMENT_WISE, _each_element)
+}
+CUTS: dict[str, Cut] = _OWN | dict[str, Cut].fromkeys(ELEMENT_WISE, _each_element)
 """Operations that can be done box by box."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.places.modes import stretch
+from systolic.compiler.streams.convolved import Convolution, ConvolutionEmitter, convolutions
 from systolic.compiler.streams.emit import emit
 from systolic.compiler.streams.plan import (
     ALIKE,
@@ -47,12 +48,16 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedGraph:
-    """The drafts of a graph, where its tensors lie in DRAM, and what was chosen."""
+    """The drafts of a graph, where its tensors lie in DRAM, and what was chosen.
+
+    convolution: the way in which a convolution is done, if there is one.
+    """
 
     drafts: tuple[Draft, ...]
     dram: tuple[TensorInDram, ...]
     choices: tuple[str, ...]
     tiles: int
+    convolution: Convolution | None = None
 
 
 def streamed(
@@ -85,6 +90,28 @@ def streamed(
             cut = planned.plan.cut
             number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
     return StreamedGraph(tuple(stage.drafts.found), places.places(), tuple(choices), number)
+
+
+def convolved(graph: Graph, chip: Chip, options: Options) -> Iterator[StreamedGraph]:
+    """Yield the drafts of each way to do a graph of a convolution of few channels; none if other.
+
+    Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
+    """
+    for work in convolutions(graph, chip):
+        places = DramPlaces(chip)
+        for name in (*graph.inputs, work.output):
+            places.reserve(name, graph.shape(name))
+        bases = {place.name: place.base for place in places.places()}
+        stage = Stage(chip, options, bases, Drafts(chip.access))
+        emitter, lines = ConvolutionEmitter(stage, work, graph), work.lines
+        if emitter.place():
+            number = emitter.run()
+            said = (
+                f"{work.op.name}: {number} tiles of lines of {lines.width} results, "
+                f"{lines.stretch} windows at a time, weights move"
+            )
+            found = tuple(stage.drafts.found)
+            yield StreamedGraph(found, places.places(), (said,), number, work)
 
 
 def _places(graph: Graph, chip: Chip, found: Sequence[StreamWork]) -> DramPlaces:
