@@ -8,6 +8,7 @@ pass's folder) of the rules on which the next pass relies. The program is checke
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 
 from systolic.collector import collector_at_rest
@@ -130,10 +131,7 @@ def _best_passed(
 
     Raises CompileError if neither fits.
     """
-    found = [
-        _as_program(name, graph, chip, options, each, every=every)
-        for each in convolved(expanded(graph), chip, options)
-    ]
+    found = list(programs_of_lines(name, graph, chip, options, every=every))
     try:
         found.append(_passed(name, graph, chip, options, every=every))
     except CompileError:
@@ -142,6 +140,14 @@ def _best_passed(
     if len(found) == 1 or judge is None:
         return found[0]
     return min(found, key=lambda each: judge(each.program))
+
+
+def programs_of_lines(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+) -> Iterator[CompiledGraph]:
+    """Yield the programs of a convolution of few channels as lines; none of other graphs."""
+    for each in convolved(expanded(graph), chip, options):
+        yield _as_program(name, graph, chip, options, each, every=every)
 
 
 def _as_program(

@@ -17,7 +17,7 @@ from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.streams.buffers import BufferSize
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
-from systolic.compiler.streams.lines import KTile, Lines, k_tiles_of, lines_of
+from systolic.compiler.streams.lines import KTile, Lines, RowCopy, k_tiles_of, lines_of
 from systolic.compiler.streams.stage import Stage
 from systolic.hw.datatypes import SIZE_BYTES, data_type
 from systolic.hw.spec import Chip
@@ -294,11 +294,9 @@ class ConvolutionEmitter:
             whole = self._state(name, self._dtype, (0, self._height), 0, ((1, lines.held),))
             zeros({"target": whole}, (), region)
         found = [list(lines.loads(tile, tap)) for tap in range(lines.windows.size[0])]
-        for tap, copies in enumerate(found):
-            if not fresh and sum(copy.lanes for copy in copies) < len(tile):
-                at, pattern = tap * lines.row_elements, ((1, lines.row_elements),)
-                target = self._state(name, self._dtype, (0, len(tile)), at, pattern)
-                zeros({"target": target}, (), region)
+        for at, elements in self._gaps(tile, found) if not fresh else ():
+            target = self._state(name, self._dtype, (0, len(tile)), at, ((1, elements),))
+            zeros({"target": target}, (), region)
         region.end_phase()
         for copy in (copy for copies in found for copy in copies):
             outside = self._dram(
@@ -309,6 +307,21 @@ class ConvolutionEmitter:
             )
             regions = stage.tensor(self._source), region
             stage.copy(self._layer, self._load_queues, (outside, inside), regions)
+
+    def _gaps(self, tile: range, found: Sequence[Sequence[RowCopy]]) -> Iterator[tuple[int, int]]:
+        """Yield the first and the number of elements that some lines of a tile do not get.
+
+        Where lines are whole rows, what lies beside an image is zero from the first tile on.
+        """
+        row = self._lines.row_elements
+        for tap, copies in enumerate(found):
+            if sum(copy.lanes for copy in copies) < len(tile):
+                yield tap * row, row
+            elif self._lines.strips > 1:
+                first = max(copy.to for copy in copies) - tap * row
+                stop = min(copy.to + copy.elements for copy in copies) - tap * row
+                yield from ((tap * row, first) for _ in range(first > 0))
+                yield from ((tap * row + stop, row - stop) for _ in range(stop < row))
 
     def _short(self, tile: range) -> bool:
         return len(tile) < self._height

@@ -38,7 +38,7 @@ class RowCopy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class ImagesInDram:
     """How images lie in DRAM: their sizes, and the elements from image to image, row to row."""
 
     count: int
@@ -49,7 +49,7 @@ class Images:
     row_step: int
 
     @classmethod
-    def of(cls, shape: Shape) -> Images | None:
+    def of(cls, shape: Shape) -> ImagesInDram | None:
         """Return how images lie whose channels, and pixels of a row, are side by side."""
         layout = shape.layout
         if layout.tiles or layout.minor_to_major != (3, 2, 1, 0):
@@ -66,11 +66,11 @@ class Images:
         row = self.width * self.channels
         return self.row_step == row and self.image_step == self.height * row
 
-    def in_rows(self, width: int) -> Images:
+    def in_rows(self, width: int) -> ImagesInDram:
         """Return the same pixels as one image whose rows have so many."""
         height = self.count * self.height * self.width // width
         row = width * self.channels
-        return Images(1, height, width, self.channels, height * row, row)
+        return ImagesInDram(1, height, width, self.channels, height * row, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class Lines:
     rows: of windows that are one K-tile, all of their pixels. most: lines in a tile.
     """
 
-    source: Images
-    result: Images
+    source: ImagesInDram
+    result: ImagesInDram
     windows: ImageWindows
     width: int
     stretch: int
@@ -198,7 +198,7 @@ def lines_of(chip: Chip, source: Shape, result: Shape, windows: ImageWindows) ->
     A line's pixels, and its results, fill a bank at most. Shorter lines are more tiles: less is
     left to store behind the last, but runs in DRAM are shorter.
     """
-    images, made = Images.of(source), Images.of(result)
+    images, made = ImagesInDram.of(source), ImagesInDram.of(result)
     side = min(chip.pe_array.rows, chip.pe_array.cols, chip.state_buffer.partitions)
     if images is None or made is None or made.channels > chip.result_buffer.bank_words:
         return
