@@ -12,7 +12,7 @@ help:
 	@echo "make test      run the tests (about ten minutes on two cores)"
 	@echo "make slow      run what \`make test\` leaves out of the long sweeps (about half an hour)"
 	@echo "make fuzz      damage 2,000 files of each kind that commands read (about half an hour)"
-	@echo "make cores     both engines on 10,000 random chips of several cores (a quarter of an hour)"
+	@echo "make cores     both engines on 10,000 random chips of several cores (half an hour; goes on where it stopped)"
 	@echo "make mutants   try the tests on NUMBER=120 small mistakes in WHAT=\"hw/formulas isa/lint machine\", drawn by SEED=1"
 	@echo "make check     compare the cycle counts of all shipped runs with the pinned ones"
 	@echo "make pins      write the counts of all shipped runs, keeping the reasons"
@@ -38,7 +38,7 @@ fuzz: $(VENV)/dev
 	SYSTOLIC_FUZZ_CASES=2000 $(BIN)/python -m pytest -m slow -n auto tests/fuzz/test_files.py $(PYTEST_ARGS)
 
 cores: $(VENV)/dev
-	SYSTOLIC_RANDOM_CORES=10000 $(BIN)/python -m pytest -m slow -n auto tests/machine/cores/test_random_cores.py -k random_chips
+	$(BIN)/python tests/support/many_cores.py out/cores.jsonl
 
 # `map` traces which test runs which line, once: remove out/mutation when the tree has changed.
 NUMBER ?= 120

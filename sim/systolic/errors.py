@@ -94,7 +94,7 @@ def perhaps(word: str, known: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known words that are near a word, the nearest first, at most so many.
+    """Return the known words that are near a word, the nearest first, at most that many.
 
     Near means: alike but for one change in every three letters of the known word, or one the
     beginning of the other ("chp" is near "chip", "precharge" near "precharge_cycles", "maximum"

@@ -32,7 +32,7 @@ def drawn(seed: int) -> tuple[Random, Chip, Graph]:
 
 
 def test_the_graphs_have_every_operation_often() -> None:
-    kinds = Counter(op.kind for seed in range(8 * MANY) for op in drawn(seed)[2].operations)
+    kinds = Counter(op.kind for seed in range(12 * MANY) for op in drawn(seed)[2].operations)
     assert kinds.keys() == OPERATIONS.keys()
     assert min(kinds.values()) >= 3
 

@@ -48,7 +48,7 @@ def ran(chip: str, graph: Graph, inputs: dict[str, np.ndarray] | None = None) ->
 
 
 def test_the_graphs_have_every_operation() -> None:
-    kinds = Counter(op.kind for seed in range(4 * SLOW) for op in drawn(seed)[0].operations)
+    kinds = Counter(op.kind for seed in range(12 * SLOW) for op in drawn(seed)[0].operations)
     assert kinds.keys() == OPERATIONS.keys()
 
 

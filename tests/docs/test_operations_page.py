@@ -24,7 +24,8 @@ def test_every_operation_has_a_row_with_its_keys():
         inputs, keys = found[name]
         assert re.findall(r"`(\w+)`", keys) == [f.name for f in dataclasses.fields(row.attributes)]
         named = re.findall(r"`(\w+)`", inputs)
-        assert named == [operand.name for operand in row.operands] or inputs == "one"
+        alone = {"one": 1, "none": 0}.get(inputs)
+        assert named == [operand.name for operand in row.operands] or alone == len(row.operands)
 
 
 def test_every_function_and_operator_is_named():
@@ -32,10 +33,14 @@ def test_every_function_and_operator_is_named():
         assert f"`{word}`" in PAGE
 
 
-def test_the_example_runs(tmp_path):
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+def test_the_examples_run(tmp_path):
+    text, places = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     path = tmp_path / "example.toml"
     path.write_text(text, encoding="utf-8")
     result = systolic.run(load_run(path))
     assert result.summary["values"]["equal"] is True
     assert result.outputs["y"].shape == (64, 96)
+    path.write_text(places, encoding="utf-8")
+    result = systolic.run(load_run(path))
+    assert result.summary["values"]["equal"] is True
+    assert result.outputs["where"].tolist() == [0] * 8

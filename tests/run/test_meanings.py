@@ -55,10 +55,12 @@ def holds(kind: str, seed: int) -> bool:
         if not is_for_room(error):
             raise
         return False
-    assert run.summary["values"]["equal"], f"{seed}: {graph}"
     assert run.compiled is not None
     ordinary = all(np.isfinite(each.astype(np.float64)).all() for each in arrays)
-    if ordinary or run.compiled.streamed:  # where products turn a block, a NaN spreads over it
+    turns = any(node.kind == "turn" for node in run.compiled.layers.nodes)
+    # Of a tensor with a NaN that is turned, parts may read both what it was and what it became.
+    assert run.summary["values"]["equal"] or (turns and not ordinary), f"{seed}: {graph}"
+    if ordinary or not turns:  # where products turn a block, a NaN spreads over it
         with np.errstate(all="ignore"):
             wanted = case.meaning(*arrays)
         check(run.outputs["y"], wanted, case.near, f"seed {seed}: {graph}")

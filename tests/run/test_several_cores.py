@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow.parquet import read_table
 
 from support.command_line import run_command
+from support.cores_by_seed import case
 from systolic import run
 from systolic.config import load_chip
+from systolic.config.chip_file import any_chip_of_tables
 from systolic.errors import SystolicError
 from systolic.hw.spec import MultiCoreChip
 from systolic.isa import decode, encode, format_text, load_module, parse_text
+from systolic.machine.simulate_chip import simulate_chip
+from systolic.run.descriptors import descriptors
+from systolic.run.explanation import explain
+from systolic.run.plotted import plotted
 from systolic.shipped import CONFIGS
+from systolic.trace.words import KINDS
 
 PROGRAMS = CONFIGS / "programs"
 SEVERAL = ("exchange", "ring_of_four", "two_programs")
@@ -115,6 +124,97 @@ def test_exports_and_views_name_the_cores(tmp_path: Path) -> None:
     status, out, _ = run_command("explain", program)
     assert status == 0
     assert "moving bytes over" in out
+
+
+def test_waveforms_and_tables_name_the_cores(tmp_path: Path) -> None:
+    program = str(PROGRAMS / "two_programs.txt")
+    file = tmp_path / "x.vcd"
+    assert run_command("export", "vcd", program, "--out", str(file))[0] == 0
+    depth, scopes = list[str](), set[str]()
+    for line in file.read_text("utf-8").splitlines():
+        if line.startswith("$scope"):
+            depth.append(line.split()[2])
+            scopes.add(".".join(depth))
+        elif line.startswith("$upscope"):
+            depth.pop()
+    own = ("pe_array", "dma0", "semaphores", "pe_rows")
+    assert {f"systolic.core{n}.{name}" for n in range(3) for name in own} <= scopes
+    assert "systolic.processor0.commands" in scopes
+    table = tmp_path / "x.parquet"
+    assert run_command("export", "parquet", program, "--out", str(table))[0] == 0
+    rows = read_table(table).to_pylist()
+    of_units = {(row["unit"].split(".")[0], row["core"]) for row in rows if row["unit"]}
+    assert of_units >= {("core0", "core0"), ("processor0", "processor0")}
+    assert all(name == core for name, core in of_units)
+
+
+def test_descriptors_and_words_name_the_cores() -> None:
+    """By hand: four rows of 16 bytes, each 8 cycles, behind a latency of 602."""
+    tiles = {"a": np.ones((4, 4), np.float32), "b": np.zeros((4, 4), np.float32)}
+    found = run(PROGRAMS / "exchange.txt", inputs=tiles, kinds=KINDS)
+    moved = [each for each in descriptors(found) if each.unit == "core1.dma0"]
+    assert [(each.first, each.last, each.buffer) for each in moved] == [
+        (602 + 8 * row, 609 + 8 * row, f"core{core}.state_buffer")
+        for row in range(4)
+        for core in (1, 0)
+    ]
+    lines = list(found.trace.words.of("write").csv(found.trace.periods))
+    assert "609,core1.dma0,core0.state_buffer,0,16,0" in lines
+
+
+def test_both_engines_keep_the_grid_of_each_core() -> None:
+    grids = []
+    for engine in ("event", "register"):
+        chip, module, images = case(3)
+        found = simulate_chip(chip, module, images, engine=engine, grid=True)  # type: ignore[arg-type]
+        units = [found.joint.units[each.instruction] for each in found.trace.grid.matmuls]
+        assert units
+        assert all(unit.endswith(".pe_array") for unit in units)
+        grids.append([(each.instruction, *each.injections) for each in found.trace.grid.matmuls])
+    assert grids[0] == grids[1]
+
+
+@pytest.mark.parametrize("view", ["banks", "memory", "dram", "utilisation"])
+def test_views_of_a_core_show_that_core(view: str, tmp_path: Path) -> None:
+    program, picture = str(PROGRAMS / "two_programs.txt"), tmp_path / "x.svg"
+    assert run_command("plot", view, program, "--core", "core0", "--out", str(picture))[0] == 0
+    assert "core0 of mixed-cores" in picture.read_text("utf-8")
+    status, _, err = run_command("plot", view, program, "--core", "core7", "--out", str(picture))
+    assert (status, err) == (
+        2, "systolic: error: --core: no core7 (there are: core0, core1, core2)\n"
+    )  # fmt: skip
+
+
+def test_a_core_seen_alone_has_its_own_accesses_and_those_of_others() -> None:
+    """Bank 0 of core 1 is read by its own copy, bank 1 written by that of core 0."""
+    tiles = {"a": np.ones((4, 4), np.float32), "b": np.zeros((4, 4), np.float32)}
+    seen = plotted(run(PROGRAMS / "exchange.txt", inputs=tiles), "core1")
+    ends = {(t.is_write, t.bytes.first) for t in seen.touches() if t.buffer == "state_buffer"}
+    assert ends >= {(False, 0), (True, 64)}
+    assert {each.unit for each in seen.trace.times} >= {"dma0", "core0.dma0"}
+    own = {"pe_array", "activation", "pooling", "dma0", "dma1"}
+    assert set(seen.trace.labels) == own
+
+
+def test_what_if_takes_what_a_chip_with_other_keys_takes() -> None:
+    """Held against chips that a file describes; the commands of the processor are its own."""
+    found = run(PROGRAMS / "two_programs.txt")
+    outlooks = {each.change.what: each for each in explain(found).outlooks}
+    text = (CONFIGS / "chips" / "mixed_cores.toml").read_text("utf-8")
+    for what, key, edit in (
+        ("links twice as wide", "bytes_per_cycle", lambda value: 2 * value),
+        ("hops 0 cycles", "hop_cycles", lambda value: 0),
+    ):
+        tables = tomllib.loads(text)
+        tables["interconnect"][key] = edit(tables["interconnect"][key])
+        if what.startswith("hops"):
+            tables["interconnect"]["post_cycles"] = 0
+        chip = any_chip_of_tables(tables, CONFIGS / "chips" / "mixed_cores.toml", "changed")
+        module = load_module(PROGRAMS / "two_programs.txt")
+        assert outlooks[what].cycles == run(module, chip).cycles
+        assert not outlooks[what].already
+    assert outlooks["DMA latency 0"].cycles < found.cycles
+    assert outlooks["semaphores 1 cycle"].already
 
 
 def chip_file(folder: Path, text: str) -> Path:

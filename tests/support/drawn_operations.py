@@ -6,12 +6,15 @@ meaning takes the same arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import jax
 import numpy as np
+from jax import lax
 
 from support.lane_graphs import HOMES, Grown, text
 from systolic.workload import GraphBuilder
@@ -161,12 +164,267 @@ def tensor_scalar(rng: Random) -> Meaning:
     )  # fmt: skip
 
 
+# windows along any axes
+
+
+def _convolved(rng: Random, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return sizes of a convolution along some axes that fit, and its keys."""
+    kernel = [rng.randint(1, 3) for _ in range(count)]
+    given = {
+        "stride": [rng.randint(1, 3) for _ in kernel],
+        "dilation": [rng.randint(1, 2) for _ in kernel],
+        "padding": [rng.choice([0, 0, 1, 2]) for _ in range(2 * count)],
+        "groups": rng.choice([1, 1, 2, 3]),
+    }
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, given["dilation"], strict=True)]
+    sizes = [rng.randint(n, n + (4 if count < 3 else 2)) for n in reach]
+    inside, filters = rng.randint(1, 3), given["groups"] * rng.randint(1, 3)
+    shapes = {
+        "images": rng.randint(1, 2),
+        "sizes": sizes,
+        "kernel": kernel,
+        "inside": inside,
+        "channels": inside * given["groups"],
+        "filters": filters,
+    }
+    return shapes, given
+
+
+def _by_jax(x: Any, w: Any, given: dict[str, Any], **more: Any) -> Any:
+    """Return a convolution by jax.lax: channels are last, weights [pixels..., inside, filters]."""
+    count = x.ndim - 2
+    pixels = "DHW"[3 - count :]
+    sides = [tuple(given["padding"][2 * n : 2 * n + 2]) for n in range(count)]
+    return lax.conv_general_dilated(
+        x, w, more.get("stride", given["stride"]), more.get("padding", sides),
+        lhs_dilation=more.get("between"), rhs_dilation=given["dilation"],
+        dimension_numbers=(f"N{pixels}C", f"{pixels}IO", f"N{pixels}C"),
+        feature_group_count=given["groups"], precision="highest",
+    )  # fmt: skip
+
+
+def _made(shapes: dict[str, Any], given: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(
+        (n + low + high - (k - 1) * d - 1) // s + 1
+        for n, k, s, d, low, high in zip(
+            shapes["sizes"], shapes["kernel"], given["stride"], given["dilation"],
+            given["padding"][::2], given["padding"][1::2], strict=True,
+        )
+    )  # fmt: skip
+
+
+def _operands(shapes: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    source = (shapes["images"], *shapes["sizes"], shapes["channels"])
+    return source, (*shapes["kernel"], shapes["inside"], shapes["filters"])
+
+
+def _conv(kind: str, count: int) -> Callable[[Random], Meaning]:
+    def draw(rng: Random) -> Meaning:
+        shapes, given = _convolved(rng, count)
+        source, weights = _operands(shapes)
+        dtype = rng.choice(["f32", "f32", "bf16", "s8"])
+        dims = (shapes["images"], *_made(shapes, given), shapes["filters"])
+
+        def means(x, w):
+            return np.asarray(_by_jax(_as_jax(x), _as_jax(w), given))
+
+        out = "s32" if dtype == "s8" else "f32"
+        near = 0 if dtype == "s8" else 1e-4
+        return Meaning(kind, [(dtype, source), (dtype, weights)], means, given, out, dims, near)
+
+    return draw
+
+
+def _as_jax(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.int32 if x.dtype.kind in "iu" else np.float32)
+
+
+def conv_transpose(rng: Random) -> Meaning:
+    """By jax.lax: the pixels with zeros between them, and the weights backwards."""
+    count = rng.choice([1, 2, 2, 3])
+    shapes, given = _convolved(rng, count)
+    shapes["sizes"] = [rng.randint(1, 3) for _ in range(count)]
+    source, weights = _operands(shapes)
+    more = [rng.randrange(s) for s in given["stride"]]
+    reach = [(k - 1) * d + 1 for k, d in zip(shapes["kernel"], given["dilation"], strict=True)]
+    whole = [
+        (n - 1) * s + each
+        for n, s, each in zip(shapes["sizes"], given["stride"], reach, strict=True)
+    ]
+    for axis, size in enumerate(whole):  # what is cut away leaves something
+        low = min(given["padding"][2 * axis], size - 1)
+        given["padding"][2 * axis : 2 * axis + 2] = (
+            low,
+            min(given["padding"][2 * axis + 1], size - 1 - low),
+        )
+    pads = list(zip(given["padding"][::2], given["padding"][1::2], strict=True))
+    sizes = [n - low - high + m for n, (low, high), m in zip(whole, pads, more, strict=True)]
+    if any(more):
+        given["output_padding"] = more
+
+    def means(x, w):
+        sides = [
+            (each - 1 - low, each - 1 - high + m)
+            for each, (low, high), m in zip(reach, pads, more, strict=True)
+        ]
+        backwards = np.flip(_as_jax(w), tuple(range(count)))
+        ones = [1] * count
+        return np.asarray(
+            _by_jax(_as_jax(x), backwards, given, stride=ones, padding=sides,
+                    between=given["stride"])
+        )  # fmt: skip
+
+    dims = (shapes["images"], *sizes, shapes["filters"])
+    kind = rng.choice(["f32", "bf16"])
+    return Meaning("conv_transpose", [(kind, source), (kind, weights)], means, given, dims=dims)
+
+
+def _gradient(kind: str, place: int) -> Callable[[Random], Meaning]:
+    """Return the gradient of jax's convolution by its operand number `place`."""
+
+    def draw(rng: Random) -> Meaning:
+        shapes, given = _convolved(rng, rng.choice([1, 2, 2, 3]))
+        operands = _operands(shapes)
+        result = (shapes["images"], *_made(shapes, given), shapes["filters"])
+
+        def means(one, other):
+            pair = [None, None]
+            pair[1 - place] = _as_jax(one if place else other)
+            pair[place] = np.zeros(operands[place], np.float32)
+            gradient = _as_jax(other if place else one)
+            _, back = jax.vjp(lambda x, w: _by_jax(x, w, given), *pair)
+            return np.asarray(back(gradient)[place])
+
+        taken = [("f32", operands[1 - place]), ("f32", result)]
+        return Meaning(kind, taken if place else taken[::-1], means, given, dims=operands[place])
+
+    return draw
+
+
+def reduce_window(rng: Random) -> Meaning:
+    """By plain loops over the windows, as torch and ONNX say where there is a last one."""
+    rank = rng.randint(2, 4)
+    count = min(rng.choice([1, 2, 2, 3]), rank)
+    axes = sorted(rng.sample(range(rank), count))
+    window = [rng.randint(1, 3) for _ in axes]
+    dilation = [rng.choice([1, 1, 2]) for _ in axes]
+    stride = [rng.randint(1, 3) for _ in axes]
+    reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
+    padding = [rng.randint(0, (n - 1) // 2) for n in reach for _ in range(2)]
+    dims = [rng.randint(1, 5) for _ in range(rank)]
+    for axis, n in zip(axes, reach, strict=True):
+        dims[axis] = rng.randint(n, n + 4)
+    reduction = rng.choice(["max", "min", "sum", "mean", "mean"])
+    dtype = rng.choice(FLOATS) if reduction == "mean" else rng.choice([*FLOATS, "s32", "s8"])
+    ceil, counts = rng.random() < 0.5, rng.random() < 0.5
+    given = {
+        "reduction": reduction, "window": window, "stride": stride, "padding": padding,
+        "dilation": dilation, "axes": axes, "ceil_mode": ceil,
+    }  # fmt: skip
+    if reduction == "mean":
+        given["count_padding"] = counts
+    made = list(dims)
+    places: dict[int, list[list[int]]] = {}
+    for n, axis in enumerate(axes):
+        low, high = padding[2 * n : 2 * n + 2]
+        places[axis], at = [], -low
+        while at + reach[n] <= dims[axis] + high or (
+            ceil and at < dims[axis] and at - stride[n] + reach[n] < dims[axis] + high
+        ):
+            places[axis].append([at + tap * dilation[n] for tap in range(window[n])])
+            at += stride[n]
+        made[axis] = len(places[axis])
+
+    def means(x):
+        found = np.empty(made, np.float64 if reduction == "mean" else x.dtype)
+        for index in np.ndindex(*made):
+            taken, counted = [], 0
+            for tap in np.ndindex(*window):
+                where, inside, counting = list(index), True, True
+                for n, axis in enumerate(axes):
+                    place = where[axis] = places[axis][index[axis]][tap[n]]
+                    inside &= 0 <= place < dims[axis]
+                    low, high = padding[2 * n : 2 * n + 2]
+                    counting &= -low <= place < dims[axis] + high
+                counted += counting if counts else inside
+                if inside:
+                    taken.append(x[tuple(where)])
+            of = {"max": max, "min": min, "sum": sum, "mean": sum}[reduction]
+            found[index] = of(taken) / (counted if reduction == "mean" else 1)
+        return found
+
+    near = 1e-5 if dtype in FLOATS else 0
+    out = dtype if dtype in FLOATS else "s32"
+    if out == "bf16" or out == "f16":
+        out = "f32"
+    return Meaning("reduce_window", [(dtype, tuple(dims))], means, given, out, tuple(made), near)
+
+
+def resize(rng: Random) -> Meaning:
+    """By numpy's interpolation, and by rounding coordinates one by one."""
+    rank = rng.randint(1, 4)
+    axes = sorted(rng.sample(range(rank), rng.randint(1, min(2, rank))))
+    dims = [rng.randint(1, 6) for _ in range(rank)]
+    sizes = [rng.choice([dims[axis] * 2, rng.randint(1, 9)]) for axis in axes]
+    made = list(dims)
+    for axis, size in zip(axes, sizes, strict=True):
+        made[axis] = size
+    given: dict[str, Any] = {
+        "axes": axes, "sizes": sizes,
+        "coordinates": rng.choice(["half_pixel", "asymmetric", "align_corners"]),
+        "interpolation": rng.choice(["nearest", "linear"]),
+    }  # fmt: skip
+    rounding = rng.choice(["round_half_down", "round_half_up", "floor", "ceil"])
+    linear = given["interpolation"] == "linear"
+    if not linear:
+        given["nearest"] = rounding
+
+    def at(place: int, old: int, new: int) -> float:
+        if given["coordinates"] == "align_corners":
+            return place * (old - 1) / (new - 1) if new > 1 else 0.0
+        if given["coordinates"] == "asymmetric":
+            return place * old / new
+        return (place + 0.5) * old / new - 0.5
+
+    def nearest(x: float, old: int) -> int:
+        near = round(x * 2**20) / 2**20  # halves are halves
+        down, up = math.floor(near), math.ceil(near)
+        half = up if rounding in ("ceil", "round_half_up") else down
+        if rounding not in ("floor", "ceil") and near - down != 0.5:
+            half = down if near - down < 0.5 else up
+        return min(max(half, 0), old - 1)
+
+    def means(x):
+        for axis, new in zip(axes, sizes, strict=True):
+            old = x.shape[axis]
+            points = [at(n, old, new) for n in range(new)]
+            if linear:
+                x = np.apply_along_axis(
+                    lambda v, p: np.interp(p, range(len(v)), v), axis, x, points
+                )
+            else:
+                x = np.take(x, [nearest(p, old) for p in points], axis)
+        return x
+
+    dtype = rng.choice(FLOATS) if linear else rng.choice([*FLOATS, "s8", "s32"])
+    out = "f32" if linear else dtype
+    near = 1e-5 if linear else 0
+    return Meaning("resize", [(dtype, tuple(dims))], means, given, out, tuple(made), near)
+
+
 MEANINGS: dict[str, Callable[[Random], Meaning]] = {
     "batch_norm": batch_norm,
     "instance_norm": instance_norm,
     "group_norm": group_norm,
     "clip": clip,
     "tensor_scalar": tensor_scalar,
+    "conv1d": _conv("conv1d", 1),
+    "conv3d": _conv("conv3d", 3),
+    "conv_transpose": conv_transpose,
+    "conv_input_gradient": _gradient("conv_input_gradient", 0),
+    "conv_weight_gradient": _gradient("conv_weight_gradient", 1),
+    "reduce_window": reduce_window,
+    "resize": resize,
 }
 
 

@@ -120,6 +120,8 @@ def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
     if len(now.dims) == 2:
         kinds += ["rows"]
     kind = rng.choice([*kinds, "mask", "mask"] if not integer and len(now.dims) > 1 else kinds)
+    if rng.random() < 0.25 and now.dims:
+        return _of_others(rng, builder, now, name)
     if kind == "box" and now.dims:
         return _boxes(rng, builder, now, name)
     if kind == "rows":
@@ -219,6 +221,79 @@ def _boxes(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
         rng.shuffle(inputs)
     builder.add(kind, inputs, text(rng, now.dtype, dims), name=name, **given)
     return Grown(name, now.dtype, tuple(dims))
+
+
+def _of_others(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    """Add an operation that is made of others, or a binary with one that has no inputs."""
+    rank, dims, floats = len(now.dims), list(now.dims), not now.dtype.startswith("s")
+    kinds = ["cumulative", "argmax", "argmin", "top_k", "scatter", "gather", "dynamic_slice",
+             "dynamic_update_slice", "iota", "constant"]  # fmt: skip
+    if floats:
+        kinds += ["reduce_measure"] * 2
+    if rank == 4:
+        kinds += ["depth_to_space", "space_to_depth"] * 3
+    if rank == 3 and floats:
+        kinds += ["lstm", "gru"] * 8
+    kind, axis, out = rng.choice(kinds), rng.randrange(rank), now.dtype
+
+    def more(which: str, dtype: str, sizes: Sequence[int]) -> str:
+        return builder.tensor(f"{which}{name}", text(rng, dtype, sizes), rng.choice(HOMES))
+
+    inputs, given = [now.name], dict[str, Any]()
+    if kind in ("iota", "constant"):
+        sizes = [dims[axis]] if kind == "iota" else []
+        made = builder.add(kind, (), text(rng, now.dtype, sizes), name=f"{kind}{name}")
+        given = {"broadcast_dimensions": [axis]} if sizes and rank > 1 else {}
+        shape = text(rng, now.dtype, dims)
+        builder.add("binary", (now.name, made), shape, name=name, operator="add", **given)
+        return Grown(name, now.dtype, now.dims)
+    if kind == "cumulative":
+        given = {"axis": axis, "fold": rng.choice(["sum", "sum", "max", "min"])}
+    elif kind in ("argmax", "argmin"):
+        given, out = {"axis": axis}, "s32"
+        dims.pop(axis)
+    elif kind == "top_k":
+        dims[axis] = rng.randint(1, min(4, dims[axis]))
+        given = {"axis": axis, "k": dims[axis]}
+    elif kind == "reduce_measure":
+        given = {"measure": rng.choice(["sum_of_squares", "l1", "log_sum_exp"]), "axes": [axis]}
+        dims.pop(axis)
+    elif kind == "scatter":
+        places = [rng.randrange(dims[axis]) for _ in range(rng.randint(1, 4))]
+        sizes = [len(places) if n == axis else size for n, size in enumerate(dims)]
+        inputs.append(more("u", now.dtype, sizes))
+        given = {"axis": axis, "indices": places, "combiner": rng.choice(["add", "max"])}
+    elif kind == "gather":
+        count = rng.randint(1, 4)
+        inputs.append(more("i", "s32", [count]))
+        given, dims[axis] = {"axis": axis}, count
+    elif kind == "dynamic_slice":
+        dims = [rng.randint(1, size) for size in dims]
+        inputs.append(more("s", "s32", [rank]))
+        given = {"sizes": dims}
+    elif kind == "dynamic_update_slice":
+        inputs.append(more("u", now.dtype, [rng.randint(1, size) for size in dims]))
+        inputs.append(more("s", "s32", [rank]))
+    elif kind in ("lstm", "gru"):
+        states, gates = rng.randint(1, 3), 4 if kind == "lstm" else 3
+        columns = gates * states
+        layers = {"w": [dims[2], columns], "r": [states, columns], "b": [columns]}
+        layers |= {"c": [dims[1], states]} if kind == "lstm" else {"t": [columns]}
+        order = ["w", "r", "b", "h", "c"] if kind == "lstm" else ["w", "r", "b", "t", "h"]
+        layers["h"], dims = [dims[1], states], [*dims[:2], states]
+        inputs += [more(which, now.dtype, layers[which]) for which in order]
+    else:
+        side, (images, rows, cols, channels) = rng.choice([1, 2]), dims
+        square = side * side
+        fits = (
+            not channels % square if kind == "depth_to_space" else not (rows % side or cols % side)
+        )
+        side, square = (side, square) if fits else (1, 1)
+        given, deep = {"block": side}, [images, rows * side, cols * side, channels // square]
+        flat = [images, rows // side, cols // side, channels * square]
+        dims = deep if kind == "depth_to_space" else flat
+    builder.add(kind, inputs, text(rng, out, dims), name=name, **given)
+    return Grown(name, out, tuple(dims))
 
 
 def _padding(rng: Random, dims: Sequence[int]) -> tuple[list[int], dict[str, Any]]:

@@ -51,6 +51,6 @@ def _wanted(graph: Graph, op: Operation) -> int:
     takers = [each for each in graph.operations if op.output in each.inputs]
     if [each.kind for each in takers] != ["causal_mask"] or op.output in graph.outputs:
         return out.num_elements()
-    offset = takers[0].attributes_as(CausalMaskAttributes).offset
+    mask = takers[0].attributes_as(CausalMaskAttributes)
     *batch, rows, cols = out.dims
-    return math.prod(batch) * sum(min(max(row + offset + 1, 0), cols) for row in range(rows))
+    return math.prod(batch) * int(mask.kept(rows, cols).sum())

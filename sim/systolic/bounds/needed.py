@@ -55,6 +55,9 @@ def needed_elements(graph: Graph, op: Operation, place: int) -> int:
         along = zip(taken.follows, taken.places, strict=True)
         different = ({*each.tolist()} - {NOWHERE} for axis, each in along if axis is not None)
         return math.prod(map(len, different))
+    if op.row.needs is not None:
+        shapes = [graph.shape(name) for name in op.inputs]
+        return op.row.needs(shapes, graph.shape(op.output), op.attributes)[place]
     match op.attributes:
         case PoolAttributes() as pool:
             used = used_pixels(pool.windows(), shape)
@@ -65,10 +68,9 @@ def needed_elements(graph: Graph, op: Operation, place: int) -> int:
             if place == 0:
                 return source.dims[0] * source.dims[3] * math.prod(each.pixels for each in used)
             return weights.dims[2] * weights.dims[3] * math.prod(each.taps for each in used)
-        case CausalMaskAttributes(offset=offset):
+        case CausalMaskAttributes() as mask:
             *batch, rows, cols = shape.dims
-            kept = sum(min(max(row + offset + 1, 0), cols) for row in range(rows))
-            return math.prod(batch) * kept
+            return math.prod(batch) * int(mask.kept(rows, cols).sum())
     return every
 
 
@@ -88,5 +90,5 @@ def needed_bytes(graph: Graph, name: str) -> int:
 
 
 def bytes_of(shape: Shape, elements: int) -> int:
-    """Return the bytes of so many elements of a shape; several may share one."""
+    """Return the bytes of some elements of a shape; several may share one."""
     return -(-elements * shape.element_bits // BYTE_BITS)

@@ -79,7 +79,9 @@ def _alone(graph: Graph, op: Operation, chip: Chip) -> Bound:
     found = [_through_dram(chip, read, _bytes(graph, op.output) if stored else 0)]
     if op.kind in PRODUCTS:
         found.append(_products(graph, [op], chip))
-    return largest([*found, moved_on_chip(graph, op, chip), calculated(graph, op, chip)])
+    if op.inputs:
+        found += [moved_on_chip(graph, op, chip), calculated(graph, op, chip)]
+    return largest(found)
 
 
 def _products(graph: Graph, ops: Sequence[Operation], chip: Chip) -> Bound:

@@ -81,6 +81,9 @@ def draw_command(
     tensor: Annotated[
         str | None, typer.Option("--tensor", help="layout: a tensor of the run file, by its name.")
     ] = None,
+    core: Annotated[
+        str, typer.Option("--core", help="Of several cores the one to show (default: core0).")
+    ] = "",
     list_views: Annotated[bool, typer.Option("--list", help="Name all views.")] = False,
     chip: ChipName = None,
     inputs: Inputs = None,
@@ -112,6 +115,7 @@ def draw_command(
         "animate": animate is not None,
         "by": by != "row",
         "colour": colour != "activity",
+        "core": bool(core),
     }
     _refuse_idle_options(view, plot, given)
     _require_free(path, work)
@@ -131,7 +135,7 @@ def draw_command(
         subject, title = _network(work, options)
     else:
         with of_summaries(*summaries):
-            subject, title = _subject(plot, view, work, options)
+            subject, title = _subject(plot, view, work, options, core)
     if look.cycles is not None:
         with of_option("--cycles"):
             look.shown(subject.ticks if plot.given == "network" else subject.trace.cycles())
@@ -268,9 +272,9 @@ def _require_free(path: Path, work: Path) -> None:
         raise SystolicError(f"{path}: this run reads it; needed another file (--out FILE)")
 
 
-def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[Any, str]:
+def _subject(plot: Plot, view: str, work: Path, options: WorkOptions, core: str) -> tuple[Any, str]:
     """Return what the view is given, and the picture's title."""
-    from systolic.run.plotted import plotted, plotted_summary
+    from systolic.run.plotted import plotted, plotted_summary, shown_core
 
     if work.suffix.lower() == ".json" or work.is_dir():
         if plot.given != "summary":
@@ -281,7 +285,8 @@ def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[A
         summary = _summary(work, options)
         return plotted_summary(summary, str(work)), printable(summary["run"])
     result = _result(plot, work, options)
-    return plotted(result), printable(result.summary["run"])
+    at = shown_core(result, plot, core, "--core")
+    return plotted(result, at), printable(result.summary["run"])
 
 
 def _shape(work: Path, options: WorkOptions, tensor: str | None) -> tuple[Shape, str]:

@@ -13,7 +13,7 @@ def table(
 ) -> Iterator[str]:
     """Yield the lines of a table, indented by two spaces.
 
-    numbers: which columns are set to the right: so many of the first, or if negative of the last.
+    numbers: how many columns are set to the right: the first ones, or if negative the last.
     """
     right = _columns(numbers, len(header))
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]

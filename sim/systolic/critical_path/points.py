@@ -159,7 +159,7 @@ class Lives:
         return Point(index, first, first)
 
     def last(self, index: int, *, before: bool = False, cycles: int = 1) -> Point:
-        """Return the point so many cycles behind the last operand, or just before it."""
+        """Return the point some cycles behind the last operand, or just before it."""
         last, period = self.times[index].last, self.period(index)
         if before:
             return Point(index, last, last)
@@ -172,7 +172,7 @@ class Lives:
         return Point(index, tick, min(self.times[index].last + self.period(index), tick), stall)
 
     def drained(self, index: int, cycles: int) -> Point:
-        """Return the point so many cycles behind the last operand, on the way through the array."""
+        """Return the point some cycles behind the last operand, on the way through the array."""
         last, period = self.times[index].last, self.period(index)
         return Point(index, last + cycles * period, min(last + period, last + cycles * period))
 

@@ -85,7 +85,7 @@ def _joined(pattern: Pattern) -> Pattern:
 
 @lru_cache(maxsize=4096)
 def _in_wider(pattern: Pattern, times: int) -> Pattern | None:
-    """Return the pattern in elements that are so many times as wide; None if it has none."""
+    """Return the pattern in elements wider by a factor; None if it has none."""
     *outer, (step, count) = _joined(pattern)
     if step != 1 or count % times or any(far % times for far, _ in outer):
         return None
@@ -94,7 +94,7 @@ def _in_wider(pattern: Pattern, times: int) -> Pattern | None:
 
 @lru_cache(maxsize=4096)
 def _in_narrower(pattern: Pattern, times: int) -> Pattern | None:
-    """Return the pattern in elements of which one has so many; None if its elements lie apart."""
+    """Return the pattern in elements that are each several of these; None if those lie apart."""
     *outer, (step, count) = _joined(pattern)
     if step != 1 or count == 1:
         return None
@@ -157,7 +157,7 @@ class Access:
         return _interval(*self.low_and_high)
 
     def bank(self, bank_bytes: int) -> int | None:
-        """Return the bank of so many bytes that has all of it; None if no single one has."""
+        """Return the bank, of a size in bytes, that has all of it; None if no single one has."""
         low, high = self.low_and_high
         bank = low // bank_bytes
         return bank if bank == (high - 1) // bank_bytes else None

@@ -1,7 +1,7 @@
 """Accumulation groups: to which sums of a bank of the result buffer may be added still.
 
 A multiply that overwrites its words begins a group; those that accumulate onto the same words, or
-some of them, belong to it. On a chip with `result_buffer.groups_per_bank` a bank keeps so many
+some of them, belong to it. On a chip with `result_buffer.groups_per_bank` a bank keeps that many
 groups open: the next one closes the oldest that has one of its partitions, and nothing may be
 added to a closed group, nor to words that no multiply began. Not here: the order of time, which is
 that of the array's queue.

@@ -196,7 +196,7 @@ def reads_its_target(instruction: Instruction) -> bool:
 
 
 def block(instruction: OnEngine) -> tuple[int, int]:
-    """Return (read, made): so many elements of each operand make so many of the target."""
+    """Return (read, made): how many elements of each operand make how many of the target."""
     operands = BY_CLASS[type(instruction)].operands
     if operands.block is not None:
         side = int(getattr(instruction, operands.block))

@@ -31,7 +31,7 @@ class Pace(NamedTuple):
     """An instruction takes groups of `elements` elements, each in `cycles` cycles.
 
     cycles: 1 or more; those of several groups are rounded up together. fixed_cycles: before the
-    first. interval_cycles: at least so many from its start to that of the next instruction.
+    first. interval_cycles: the least number from its start to that of the next instruction.
     """
 
     elements: int
@@ -40,7 +40,7 @@ class Pace(NamedTuple):
     interval_cycles: int
 
     def cycles_for(self, elements: int) -> int:
-        """Return the cycles that so many elements of a lane take."""
+        """Return the cycles that some elements of a lane take."""
         each, of = self.cycles.as_integer_ratio()
         return -(-(-(-elements // self.elements) * each) // of)
 
@@ -142,7 +142,7 @@ def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
 
 
 def _gathered(gather: LocalGather, cost: Gathers) -> tuple[int, int]:
-    """Return (elements, cycles): so many elements of a gather take so many cycles."""
+    """Return (elements, cycles): the elements of a gather that take these cycles."""
     size, whole = gather.source.element_bytes, cost.element_cycles * gather.each
     return (cost.index_cycles + whole) * size, whole * min(cost.word_bytes, gather.each * size)
 

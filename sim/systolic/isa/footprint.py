@@ -25,7 +25,7 @@ from systolic.spans import Interval
 LARGEST_RUNS = 1 << 21
 """Two sets with more runs than this, and no cheaper proof, are taken to overlap."""
 MOST_LOOKED = 256
-"""Sums of so many steps are looked at before the runs of two sets are compared one by one."""
+"""The most sums of steps that are looked at before runs of two sets are compared one by one."""
 LARGEST_MASK = 1 << 26
 """Sets with more granules than this, and no cheaper proof, are taken to be not covered."""
 

@@ -159,7 +159,7 @@ class Operands:
             at no cost.
         is_running: an element of the target depends on those before it.
         is_across: what is made of all lanes goes to the one partition of the target.
-        moved: read or written so many elements further as the operand `offset` says, `most` at
+        moved: read or written that many elements further as the operand `offset` says, `most` at
             most.
         picked: of what it names, an instruction reads as many elements as its target has: which
             ones is a value.

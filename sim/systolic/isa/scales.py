@@ -19,11 +19,11 @@ GROUP_PARTITIONS, GROUP_ELEMENTS = 8, 4
 QUADRANT = 32
 SCALES_OF_QUADRANT = QUADRANT // GROUP_PARTITIONS
 ROOM_OF_QUADRANT = 16
-"""Scales lie among so many first partitions of a quadrant (nki.isa, quantize_mx)."""
+"""Scales lie among this number of first partitions of a quadrant (nki.isa, quantize_mx)."""
 
 
 def scale_span(partitions: int) -> int:
-    """Return how many partitions lie from the first scale to the last, of so many of data."""
+    """Return how many partitions lie from the first scale to the last of some data."""
     quadrants, rest = divmod(partitions - 1, QUADRANT)
     return quadrants * QUADRANT + rest // GROUP_PARTITIONS + 1
 

@@ -29,7 +29,7 @@ class MessageTable(Spec):
     size_bytes: Count = Field(description="bytes, without headers")
     at_cycle: Cycles = Field(default=0, description="when it enters the network")
     count: Annotated[int, Field(ge=1, le=1 << 20)] = Field(
-        default=1, description="so many, one after the other"
+        default=1, description="how many, one after the other"
     )
     every_cycles: Cycles = Field(default=0, description="from the entry of one to that of the next")
 

@@ -161,7 +161,7 @@ def stretches(
 def lost_cycles(
     cycles: int, seen: Mapping[str, int], own: Streamed, multiply_adds: int, chip: Chip
 ) -> dict[str, int]:
-    """Return those of so many cycles of the array that are lost, by reason, the costliest first.
+    """Return which of the array's cycles are lost, by reason, the costliest first.
 
     seen: how many of them have each label. own, multiply_adds: what an operation does in them.
     """

@@ -32,7 +32,6 @@ from systolic.isa.joint import JointProgram
 from systolic.isa.legality.chip_program import check_chip_program, copy_ends
 from systolic.layout import Shape, element_type_of
 from systolic.machine import Image
-from systolic.machine.simulate_chip import simulate_chip
 from systolic.machine.values.chip_memory import ChipMemory
 from systolic.report.summary.cores import CopyWay, Moved, core_times, traffic
 from systolic.report.summary.summarize import summarize
@@ -92,16 +91,7 @@ def chip_program_result(
         if how.check:
             require_clean_chip(module, chip)
         images = chip_images(module, inputs or {}) if how.values else {}
-        outcome = simulate_chip(
-            chip,
-            module,
-            images,
-            engine=how.engine,
-            kinds=how.kinds,
-            grid=how.grid,
-            values=how.values,
-            progress=how.progress,
-        )
+        outcome = how.simulate_chip(chip, module, images)
     outputs = chip_outputs(module, outcome.memory) if how.values else {}
     joint, trace = outcome.joint, outcome.trace
     copies = moved(joint)

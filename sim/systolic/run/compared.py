@@ -40,11 +40,11 @@ def compared(config: RunConfig, path: Path) -> str:
                 f'first difference: "{op.name}" ({op.kind}) is {list(found.shape)}, '
                 f"{path} has {list(wanted.shape)}; {before}"
             )
-        apart, at = _apart(found, wanted)
-        if apart > NEAR:
+        difference, at = apart(found, wanted)
+        if difference > NEAR:
             return (
-                f'first difference: "{op.name}" ({op.kind}), {apart:.2g} of the largest element, '
-                f"at {list(at)}: {found[at]} here, {wanted[at]} in {path}; {before}"
+                f'first difference: "{op.name}" ({op.kind}), {difference:.2g} of the largest '
+                f"element, at {list(at)}: {found[at]} here, {wanted[at]} in {path}; {before}"
             )
         before = f'"{op.name}" ({op.kind}) agrees'
     return f"{len(made)} tensors of {path} agree"
@@ -60,8 +60,11 @@ def _arrays(path: Path) -> dict[str, Array]:
         raise WorkloadError(f"{path}: is not an .npz file numpy can read ({reason})") from None
 
 
-def _apart(found: Array, wanted: Array) -> tuple[float, tuple[int, ...]]:
-    """Return the largest difference, relative to the largest finite element, and its place."""
+def apart(found: Array, wanted: Array) -> tuple[float, tuple[int, ...]]:
+    """Return the largest difference, relative to the largest finite wanted element, and its place.
+
+    Both have the same dimensions. A NaN that the other does not have is infinitely far.
+    """
     one, other = found.astype(np.float64), wanted.astype(np.float64)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     with np.errstate(invalid="ignore"):

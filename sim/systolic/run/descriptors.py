@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.hw.formulas.timing import dma_latency_cycles
-from systolic.hw.spec import Chip, Dma
+from systolic.hw.spec import Dma
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.isa.legality.chip_program import copy_ends
+from systolic.run.explanation import lives_of
 from systolic.run.result import Result
+from systolic.trace.records import InstructionTimes
 
 KIND = "descriptor"
 WORDS_NEEDED = ("read",)
@@ -27,9 +29,10 @@ HEADER = "unit,first,last,direction,buffer,partition,address,bytes"
 class DescriptorSide(NamedTuple):
     """One side of a descriptor: the bytes it read, or those it wrote.
 
-    first, last: cycles of the DMA engine; in `first` the descriptor was begun. direction: "read" or
-    "write". partition: 0 for DRAM. address: of the first byte in the partition. What a transpose
-    writes side by side it reads apart: there the first element's place is given.
+    unit, buffer: of several cores with the core in front. first, last: cycles of the DMA engine; in
+    `first` the descriptor was begun. direction: "read" or "write". partition: 0 for DRAM. address:
+    of the first byte in the partition. What a transpose writes side by side it reads apart: there
+    the first element's place is given.
     """
 
     unit: str
@@ -49,66 +52,106 @@ def csv(sides: Iterable[DescriptorSide]) -> Iterator[str]:
         yield ",".join(map(str, side))
 
 
+class _End(NamedTuple):
+    """An end of a copy: the name of its buffer, and the access there."""
+
+    buffer: str
+    direction: str
+    access: Access
+
+
 def descriptors(result: Result) -> Iterator[DescriptorSide]:
-    """Yield both sides of every descriptor, queue by queue, in the order of their ends.
+    """Yield all sides of every descriptor, queue by queue, in the order of their ends.
 
     `result` is of a run that recorded WORDS_NEEDED.
     """
     words = result.trace.words.of("read").rows
     words = words[np.argsort(words["instruction"], kind="stable")]  # by tick within each
     free: dict[str, int] = {}
+    lives = lives_of(result)
     for times in sorted(result.trace.times, key=lambda t: (t.unit, t.start)):
         copy = result.program.instructions[times.instruction]
         if not isinstance(copy, DmaCopy):
             continue
         period = result.trace.periods[times.unit]
-        ready = times.start + _latency_cycles(result, copy) * period
+        ready = times.start + lives.latency_ticks(times.instruction)
         begin = max(ready, free.get(times.unit, 0))
         free[times.unit] = times.done + period
         low, high = np.searchsorted(
             words["instruction"], [times.instruction, times.instruction + 1]
         )
-        yield from _sides(result.chip, copy, words["tick"][low:high], begin, period)
+        ends = _ends(result, times.instruction, copy)
+        if high > low:  # code has no words
+            yield from _sides(result, times, ends, words["tick"][low:high], begin)
 
 
-def _latency_cycles(result: Result, copy: DmaCopy) -> int:
-    outside = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
-    return dma_latency_cycles(result.chip, dram=outside)
+def _ends(result: Result, index: int, copy: DmaCopy) -> list[_End]:
+    """Return the ends of a copy: what it reads, then what it writes."""
+    joint = result.several
+    own = "" if joint is None else joint.launches[joint.launch_of[index]].at
+    found = []
+    for number, (_, at, access) in enumerate(copy_ends(copy)):
+        place = "" if access.buffer is Buffer.DRAM else at or own
+        buffer = f"{place}.{access.buffer.value}" if place else access.buffer.value
+        found.append(_End(buffer, "write" if number else "read", access))
+    return found
 
 
 def _sides(
-    chip: Chip, copy: DmaCopy, ticks: Array, begin: int, period: int
+    result: Result, times: InstructionTimes, ends: list[_End], ticks: Array, begin: int
 ) -> Iterator[DescriptorSide]:
     """Yield the descriptors of a copy. ticks: at which each element was recorded."""
-    source, target = _places(copy.source), _places(copy.target)
-    size, sides = copy.source.element_bytes, [source, target]
+    copy = result.program.instructions[times.instruction]
+    assert isinstance(copy, DmaCopy)
+    places = [_places(end.access) for end in ends]
+    size, joined = ends[0].access.element_bytes, places
     if isinstance(copy, DmaTranspose):
         shape = copy.target.elements, copy.target.partitions
-        source = source.reshape(2, *shape).transpose(0, 2, 1).reshape(2, -1)
-        sides = [target]
-    follows = [np.diff(side, axis=1) == [[0], [size]] for side in sides]
-    firsts = np.flatnonzero(np.append(True, ~np.concatenate(follows).all(axis=0)))
+        places[0] = places[0].reshape(2, *shape).transpose(0, 2, 1).reshape(2, -1)
+        joined = places[1:]
+    follows = [(np.diff(place, axis=1) == [[0], [size]]).all(axis=0) for place in joined]
+    follows += [
+        _same_controller(result, end, place) for end, place in zip(ends, places, strict=True)
+    ]
+    firsts = np.flatnonzero(np.append(True, ~np.stack(follows).all(axis=0)))
     stops = np.append(firsts[1:], len(ticks))
-    order = _order(chip.dma, copy, source[0, firsts], target[0, firsts])
+    order = _order(
+        _dma_of(result, times.instruction), copy, places[0][0, firsts], places[1][0, firsts]
+    )
     firsts, stops = firsts[order], stops[order]
-    ends = np.sort(ticks)[np.cumsum(stops - firsts) - 1]
-    begun = _begun(ends, begin, period)
-    rows = zip(firsts.tolist(), stops.tolist(), begun.tolist(), ends.tolist(), strict=True)
+    period = result.trace.periods[times.unit]
+    ended = np.sort(ticks)[np.cumsum(stops - firsts) - 1]
+    begun = _begun(ended, begin, period)
+    rows = zip(firsts.tolist(), stops.tolist(), begun.tolist(), ended.tolist(), strict=True)
     for at, stop, first, last in rows:
-        for direction, access, side in (
-            ("read", copy.source, source),
-            ("write", copy.target, target),
-        ):
+        for end, side in zip(ends, places, strict=True):
             yield DescriptorSide(
-                copy.queue,
+                times.unit,
                 first // period,
                 last // period,
-                direction,
-                access.buffer.value,
+                end.direction,
+                end.buffer,
                 int(side[0, at]),
                 int(side[1, at]),
                 (stop - at) * size,
             )
+
+
+def _same_controller(result: Result, end: _End, places: Array) -> Array:
+    """Return whether each element but the first lies with the controller of the one before."""
+    joint = result.several
+    if joint is None or end.access.buffer is not Buffer.DRAM:
+        return np.ones(places.shape[1] - 1, np.bool_)
+    owners = [joint.chip.piece(address).controller for address in places[1].tolist()]
+    return np.asarray(np.diff(owners) == 0)
+
+
+def _dma_of(result: Result, index: int) -> Dma:
+    """Return the queues of the core or processor that feeds a copy."""
+    joint = result.several
+    if joint is None:
+        return result.chip.dma
+    return joint.chip.feeder_chips[joint.launches[joint.launch_of[index]].section.place].dma
 
 
 def _order(dma: Dma, copy: DmaCopy, sources: Array, targets: Array) -> Array:

@@ -11,15 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 from systolic.arrays import Array
 from systolic.bounds import product_multiply_adds, run_bound
 from systolic.compiler import CompiledGraph, compile_graph
 from systolic.config import CompileTable, RunConfig, load_run
 from systolic.config.chip_file import find_chip, load_chip, load_one_core
 from systolic.engine_kind import EngineKind
-from systolic.errors import SimulationError, SystolicError
+from systolic.errors import SimulationError, SystolicError, WorkloadError
 from systolic.examples import named_work
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip, MultiCoreChip
@@ -65,6 +63,7 @@ from systolic.trace.records import Trace
 from systolic.workload import DataSource, Graph
 from systolic.workload.importers.models import is_model
 from systolic.workload.options import Options
+from systolic.workload.words import as_given
 
 if TYPE_CHECKING:
     from systolic.isa import AnyModule, ChipModule, Module
@@ -323,6 +322,7 @@ def _run_stages(work: _PreparedRun, how: Settings, compiled: CompiledGraph | Non
     at(how.progress, "comparing")
     outputs = graph_results(compiled, outcome.memory) if how.values else {}
     verdict = graph_verdict(compiled, chip, inputs, outputs) if how.values else UNCHECKED
+    _refuse_lost(work.graph, verdict)
     summary = _summary(work, compiled, how, outcome.trace, verdict) | work.origin
     if not how.check:
         summary |= {"checker": "skipped", "options": {**summary["options"], "check": False}}
@@ -332,8 +332,20 @@ def _run_stages(work: _PreparedRun, how: Settings, compiled: CompiledGraph | Non
         summary["images_per_second"] = images_per_second(work.images, summary["time_ns"])
     if work.judge:
         summary["accuracy"] = work.judge(outputs)
-    given = {n: a.astype(np.int64) if n in work.int64 else a for n, a in outputs.items()}
+    wide = dict.fromkeys(work.int64, "s64") | dict(work.graph.wide)
+    given = {n: as_given(wide[n], a) if n in wide else a for n, a in outputs.items()}
     return Result(summary, given, outcome.trace, chip, compiled.program, compiled)
+
+
+def _refuse_lost(graph: Graph, verdict: Entries) -> None:
+    """Raise WorkloadError if numbers of an s64, which is an s32 on the chip, did not fit."""
+    wide = {name for name, kind in graph.wide if kind == "s64"}
+    for loss in verdict.get("out_of_range", ()):
+        if loss["tensor"] in wide:
+            raise WorkloadError(
+                f'tensor "{loss["tensor"]}": s64 is s32 on the chip, and {loss["elements"]} of its '
+                f"{loss['of']} numbers do not fit"
+            )
 
 
 def _summary(

@@ -17,6 +17,7 @@ from systolic.critical_path.path import Link, critical_path, in_cycles
 from systolic.critical_path.points import Lives
 from systolic.critical_path.several import JointLives
 from systolic.critical_path.slack import slacks
+from systolic.run.chip_what_if import chip_what_if
 from systolic.run.copy_times import SHARING, CopyTimes
 from systolic.run.result import Result
 from systolic.run.what_if import Outlook, what_if
@@ -135,9 +136,16 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
         path=tuple(_rows(links, operations, period)),
         links=tuple(_longest(links, operations, period, copies)),
         slack=tuple(_slack(causes, links, period)),
-        outlooks=tuple(what_if(result)) if outlooks and result.several is None else (),
+        outlooks=tuple(_outlooks(result, links)) if outlooks else (),
         operations=tuple(result.summary.get("operations", ())),
     )
+
+
+def _outlooks(result: Result, links: list[Link]) -> list[Outlook]:
+    if result.several is None:
+        return what_if(result)
+    reasons = [reason for link in links for reason in link.reasons]
+    return chip_what_if(result, frozenset(word for each in reasons for word in each.split()))
 
 
 def lives_of(result: Result) -> Lives:

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from systolic.arrays import Array
 from systolic.errors import WorkloadError
+from systolic.run.compared import apart
 from systolic.run.execute import ChipLike, run
 from systolic.run.result import Result
+from systolic.workload.data.sources import fitted
 from systolic.workload.importers.models import read_hlo
-
-SMALLEST = 1e-30
 
 
 def from_jax(
@@ -52,22 +51,12 @@ def from_jax(
     inputs = dict(imported.constants)
     for name, leaf in zip(imported.inputs, leaves, strict=True):
         if name in imported.graph.inputs:
-            inputs[name] = leaf.astype(imported.graph.shape(name).dtype)
+            inputs[name] = fitted(f"from_jax: {name}", leaf, imported.graph.shape(name))
     result = run(imported.graph, chip, inputs, **settings)
     wanted = [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*arguments))]
     result.summary["jax"] = {
-        name: _difference(result.outputs[name], array)
+        name: apart(result.outputs[name], array)[0]
         for name, array in zip(imported.outputs, wanted, strict=True)
         if name in result.outputs
     }
     return result
-
-
-def _difference(found: Array, wanted: Array) -> float:
-    """Return the largest difference, relative to the largest finite element that is wanted."""
-    one, other = found.astype(np.float64), wanted.astype(np.float64)
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
-    finite = np.abs(other[np.isfinite(other)])
-    with np.errstate(invalid="ignore"):
-        apart = np.where(same, 0.0, np.abs(one - other))
-    return float(np.max(apart, initial=0.0) / max(np.max(finite, initial=0.0), SMALLEST))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
-from systolic.isa import Buffer, Program
+from systolic.isa import Access, Buffer, Instruction, Program
 from systolic.isa.effects import reads, writes
 from systolic.isa.footprint import (
     LARGEST_MASK,
@@ -131,9 +131,24 @@ class _Shelves:
         return list(found.values())
 
 
-def lifetimes(program: Program, chip: Chip, trace: Trace) -> list[Life]:
-    """Return the lives of a run, in the order of their beginnings."""
-    uses = sorted(_uses(program, trace), key=lambda use: (use.first, use.is_write))
+def accesses_of(instruction: Instruction) -> Iterator[tuple[Access, bool]]:
+    """Yield what an instruction reads, and what it writes; True stands for a write."""
+    yield from ((access, False) for access in reads(instruction))
+    yield from ((access, True) for access in writes(instruction))
+
+
+def lifetimes(
+    program: Program,
+    chip: Chip,
+    trace: Trace,
+    accesses: Callable[[int], Iterable[tuple[Access, bool]]] | None = None,
+) -> list[Life]:
+    """Return the lives of a run, in the order of their beginnings.
+
+    accesses: of instructions by number, those to the chip's buffers (default: all they make).
+    """
+    found_of = accesses or (lambda index: accesses_of(program.instructions[index]))
+    uses = sorted(_uses(trace, found_of), key=lambda use: (use.first, use.is_write))
     granule = granule_bytes(list({id(use.bytes): use.bytes for use in uses}.values()))
     shelves, found = _Shelves(chip.state_buffer.bytes_per_partition, granule), list[Life]()
     for use in uses:
@@ -145,17 +160,16 @@ def lifetimes(program: Program, chip: Chip, trace: Trace) -> list[Life]:
     return sorted(found, key=lambda life: (life.first, life.writer, life.bytes.first))
 
 
-def _uses(program: Program, trace: Trace) -> Iterator[_Use]:
+def _uses(trace: Trace, accesses: Callable[[int], Iterable[tuple[Access, bool]]]) -> Iterator[_Use]:
     footprints: dict[object, Footprint] = {}
     for times in trace.times:
-        instruction, period = program.instructions[times.instruction], trace.periods[times.unit]
-        for accesses, is_write in ((reads(instruction), False), (writes(instruction), True)):
-            for access in accesses:
-                if access.buffer is Buffer.STATE:
-                    if access not in footprints:
-                        footprints[access] = Footprint.of(access)
-                    stop = (times.done if is_write else times.last) + period
-                    yield _Use(times.first, is_write, times.instruction, stop, footprints[access])
+        period = trace.periods[times.unit]
+        for access, is_write in accesses(times.instruction):
+            if access.buffer is Buffer.STATE:
+                if access not in footprints:
+                    footprints[access] = Footprint.of(access)
+                stop = (times.done if is_write else times.last) + period
+                yield _Use(times.first, is_write, times.instruction, stop, footprints[access])
 
 
 def _read(shelves: _Shelves, use: _Use) -> None:

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
 from systolic.arrays import Array
 from systolic.config import Override, RunConfig, load_run
 from systolic.errors import WorkloadError, listed, perhaps, shortened
+from systolic.workload.data.sources import fitted
 from systolic.workload.importers.given import ModelGiven
 from systolic.workload.importers.models import read_model
 
@@ -62,5 +65,17 @@ def model_inputs(config: RunConfig, given: ModelArrays) -> dict[str, Array]:
     missing = [name for name in names if name in config.graph.inputs and name not in found]
     if missing:
         raise WorkloadError(f"{config.path}: inputs are missing: {listed(missing)}")
-    taken = {name: found[name] for name in names if name in config.graph.inputs}
+    taken = {
+        name: _fitted(config, name, np.asarray(found[name]))
+        for name in names
+        if name in config.graph.inputs
+    }
     return {**imported.constants, **taken}
+
+
+def _fitted(config: RunConfig, name: str, array: Array) -> Array:
+    """Return an array in the type of an input, such as int64 as s32, as data files are taken."""
+    shape = config.graph.shape(name)
+    if array.shape != shape.dims:
+        return array
+    return fitted(f'{config.path}: input "{shortened(name)}"', array, shape)

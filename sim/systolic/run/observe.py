@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from systolic.critical_path.causes import Causes
+from systolic.machine.array_shape import grid_shape
 from systolic.run.explanation import lives_of
 from systolic.run.result import Result
 from systolic.trace.exports.observed import Arrow, Observed
+from systolic.trace.grid import GridShape
 
 TENSOR_PARTS = {
     "pe_array": {
@@ -31,8 +33,17 @@ def observed(result: Result) -> Observed:
         operations=compiled.synchronised.layers if compiled else None,
         semaphores=program.semaphores,
         arrows=lambda: _arrows(result),
+        shapes=_shapes(result),
         parts=TENSOR_PARTS if result.chip.metrics else {},
     )
+
+
+def _shapes(result: Result) -> dict[str, GridShape]:
+    """Return the shapes of all arrays, by name."""
+    if result.several is None:
+        return {result.trace.array: result.trace.grid.shape}
+    chips = enumerate(result.several.chip.core_chips)
+    return {f"core{number}.pe_array": grid_shape(chip) for number, chip in chips}
 
 
 def _arrows(result: Result) -> Iterator[Arrow]:

@@ -10,30 +10,35 @@ from typing import Any, TypeVar
 from systolic.bounds.multiply_adds import product_multiply_adds
 from systolic.config.chip_file import chip_of_tables
 from systolic.errors import SystolicError, printable
-from systolic.isa import Instruction, MatMul
-from systolic.isa.access import Access
-from systolic.isa.effects import reads, writes
+from systolic.isa import MatMul
 from systolic.isa.streaming import streaming
 from systolic.report.paper.saved import PICTURE_FORMATS
 from systolic.report.paper.theme import THEME_NAMES
 from systolic.report.plots.look import Look
 from systolic.report.plots.subject import Multiply, PlotRun, PlotSummary, Touch
-from systolic.report.plots.table import PLOTS
+from systolic.report.plots.table import PLOTS, Plot
 from systolic.run.again import entry
 from systolic.run.chip_use import chip_use
+from systolic.run.core_view import core_run
 from systolic.run.folder import require_writable
-from systolic.run.lifetimes import lifetimes
+from systolic.run.lifetimes import accesses_of, lifetimes
 from systolic.run.observe import observed
 from systolic.run.result import Result
 from systolic.run.settings import require_known
+from systolic.run.snapshot import core_of
 from systolic.spans import Interval
 from systolic.trace.words import KINDS
 
 _Row = TypeVar("_Row")
 
 
-def plotted(result: Result) -> PlotRun:
-    """Return what views are given of a run; it may have been for times only."""
+def plotted(result: Result, core: str = "") -> PlotRun:
+    """Return what views are given of a run; it may have been for times only.
+
+    core: the one of several that they show; "": the whole chip.
+    """
+    if core:
+        return core_run(result, core)
     return PlotRun(
         summary=result.summary,
         chip=result.chip,
@@ -59,11 +64,13 @@ def plot(
     *,
     cycles: Interval | None = None,
     theme: str = "light",
+    core: str = "",
 ) -> Path:
     """Draw a view of a run, as `systolic plot VIEW` does, and return the file.
 
     view: a row of `systolic.report.plots.table.PLOTS`, such as "timeline". file: ends in .png, .svg
-    or .pdf. cycles: of the array, that the picture shows (default: all).
+    or .pdf. cycles: of the array, that the picture shows (default: all). core: of several the one
+    that a view of a core shows (default: "core0").
 
     Raises:
         SystolicError: there is no such view, format or theme, the view shows no run or needs
@@ -83,8 +90,18 @@ def plot(
     if found.records.grid and not result.trace.grid.matmuls:
         raise SystolicError(f"view {view}: needs a run with grid=True and kinds={KINDS}")
     require_writable(path)
-    found.write(plotted(result), look, path)
+    found.write(plotted(result, shown_core(result, found, core, "core")), look, path)
     return path
+
+
+def shown_core(result: Result, plot: Plot, core: str, option: str) -> str:
+    """Return the core that a view shows: the one asked for, else the first; "": all, or the only.
+
+    option: the name of the option in messages.
+    """
+    if result.several is None or core or plot.of_a_core:
+        return core_of(result, core, option)
+    return ""
 
 
 def _known(what: str, found: str, known: Mapping[str, _Row]) -> _Row:
@@ -94,17 +111,10 @@ def _known(what: str, found: str, known: Mapping[str, _Row]) -> _Row:
 
 def _touches(result: Result) -> Iterator[Touch]:
     for index, instruction in enumerate(result.program.instructions):
-        for access, is_write in _accesses(instruction):
+        for access, is_write in accesses_of(instruction):
             yield Touch(
                 index, str(access.buffer), is_write, access.lanes, access.span, access.size_bytes
             )
-
-
-def _accesses(instruction: Instruction) -> Iterator[tuple[Access, bool]]:
-    for access in reads(instruction):
-        yield access, False
-    for access in writes(instruction):
-        yield access, True
 
 
 def _multiplies(result: Result) -> Iterator[Multiply]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from systolic.engine_kind import ENGINE_KINDS, EngineKind
 from systolic.errors import SystolicError, listed, perhaps
-from systolic.hw.spec import Chip
-from systolic.isa import Program
+from systolic.hw.spec import Chip, MultiCoreChip
+from systolic.isa import ChipModule, Program
 from systolic.machine import Image, Outcome, simulate
+from systolic.machine.simulate_chip import ChipOutcome, simulate_chip
 from systolic.progress import Progress
 from systolic.trace.words import KINDS
 
@@ -35,6 +36,21 @@ class Settings:
         return simulate(
             chip,
             program,
+            images,
+            engine=self.engine,
+            kinds=self.kinds,
+            grid=self.grid,
+            values=self.values,
+            progress=self.progress,
+        )
+
+    def simulate_chip(
+        self, chip: MultiCoreChip, module: ChipModule, images: Mapping[str, Sequence[Image]]
+    ) -> ChipOutcome:
+        """Run a program of several cores likewise; images: by core, what its memories hold."""
+        return simulate_chip(
+            chip,
+            module,
             images,
             engine=self.engine,
             kinds=self.kinds,

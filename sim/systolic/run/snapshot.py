@@ -84,7 +84,7 @@ def snapshot(result: Result, images: Sequence[Image], cycle: int, core: str = ""
     _apply(rows, memory, written)
     return Snapshot(
         cycle=cycle,
-        grid=_grid_of(result, core).at(cycle),
+        grid=grid_of(result, core).at(cycle),
         state_buffer=memory.bytes_of(Buffer.STATE),
         result_buffer=memory.bytes_of(Buffer.RESULT),
         written=written,
@@ -117,10 +117,11 @@ def _of_core(result: Result, rows: npt.NDArray[np.void], core: str) -> npt.NDArr
     if result.several is None:
         return rows
     owner = rows["core"]
-    return rows[(owner == NO_CORE) | (owner == int(core.removeprefix("core")))]
+    mine: npt.NDArray[np.void] = rows[(owner == NO_CORE) | (owner == int(core[4:]))]
+    return mine
 
 
-def _grid_of(result: Result, core: str) -> GridHistory:
+def grid_of(result: Result, core: str) -> GridHistory:
     """Return the history of the grid of a core."""
     grid = result.trace.grid
     if result.several is None:

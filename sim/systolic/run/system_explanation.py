@@ -13,7 +13,7 @@ from systolic.run.system import System, run_system
 
 @dataclass(frozen=True, slots=True)
 class WayRow:
-    """So many cycles of the way were spent at a link for a reason; link "" between messages."""
+    """Cycles of the way that were spent at a link for a reason; link "" between messages."""
 
     cycles: int
     link: str

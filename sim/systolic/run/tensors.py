@@ -23,6 +23,7 @@ from systolic.machine import Image, Memory
 from systolic.run.narrow import from_memory, in_memory
 from systolic.run.verdict import as_matrices, as_tensor
 from systolic.workload import Graph
+from systolic.workload.words import as_word
 
 
 def checked_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -37,7 +38,15 @@ def checked_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array
             raise WorkloadError(
                 f'the graph has no input "{shortened(name)}" (it has: {known}){near}'
             )
-    return {name: _checked(name, graph.shape(name), inputs.get(name)) for name in graph.inputs}
+    wide, found = dict(graph.wide), dict[str, Array]()
+    for name in graph.inputs:
+        shape = graph.shape(name)
+        if name not in wide:
+            found[name] = _checked(name, shape, inputs.get(name))
+            continue
+        given = Shape(wide[name], shape.dims, shape.layout)
+        found[name] = as_word(name, wide[name], _checked(name, given, inputs.get(name)))
+    return found
 
 
 def _checked(name: str, shape: Shape, array: Array | None) -> Array:

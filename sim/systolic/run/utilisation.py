@@ -14,7 +14,7 @@ from systolic.isa.streaming import streaming
 
 
 def utilisation(multiply_adds: int, cycles: int, chip: Chip) -> float:
-    """Return the share of the array's multiply-adds in so many cycles that work needs, 0 to 1."""
+    """Return the share of the array's multiply-adds in some cycles that work needs, 0 to 1."""
     available = chip.pe_array.rows * chip.pe_array.cols * cycles
     return multiply_adds / available if available else 0.0
 

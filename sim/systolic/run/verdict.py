@@ -82,10 +82,12 @@ def _expected(
     if op.kind == "transpose" and not others:
         found = _transposed(compiled, chip, op, inputs[op.inputs[0]])
         return {**inputs, op.output: found}, False
+    compiled = replace(compiled, graph=expanded(graph))  # what parts of composites read is turned
     own = rules_of_products(compiled, chip)
     spread = _spread_by_turns(compiled, chip)
     held = partial(_held, spread)
-    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
+    parts = compiled.graph
+    values = reference_values(parts, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
     values |= {name: _held(spread, "", name, values[name]) for name in graph.outputs}
     nodes = range(len(compiled.layers.nodes))
     return values, any(_multiplies_to_turn(compiled, chip, number) for number in nodes)
@@ -322,7 +324,8 @@ def _as_turned(
         if not _multiplies_to_turn(compiled, chip, number):
             continue
         matrix = compiled.layers.matrix(node.inputs[0])
-        op = next(op for op in compiled.graph.operations if op.name == node.layer)
+        of_layer = [op for op in compiled.graph.operations if op.layer == node.layer]
+        op = next((op for op in of_layer if op.output == matrix.tensor), of_layer[0])
         name = op.inputs[0] if _is_of_factors(compiled, matrix, op) else matrix.tensor
         if name not in inputs or _turns_whole(inputs[name]):
             continue
@@ -384,8 +387,9 @@ def _reader(graph: Graph, layer: str, tensor: str) -> str:
     """Return the operation that takes a tensor and of whose result a layer reads the elements."""
     if tensor in graph.outputs and not layer:
         return ""
-    takers = [op.name for op in graph.operations if tensor in op.inputs]
-    return layer if layer in takers or not takers else takers[0]
+    takers = [op for op in graph.operations if tensor in op.inputs]
+    own = [op.name for op in takers if op.layer == layer]
+    return next(iter([*own, *(op.name for op in takers)]), layer)
 
 
 def _turned_values(compiled: CompiledGraph, chip: Chip, matrix: Matrix, values: Array) -> Array:

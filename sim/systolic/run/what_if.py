@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from systolic.compiler import compile_graph
 from systolic.hw.spec import Chip
@@ -36,11 +36,27 @@ class Ideal:
     recompiles: bool = False
 
 
+class ChipChange(Protocol):
+    """What a report says of a change: an `Ideal`, or one of a chip of several cores."""
+
+    @property
+    def what(self) -> str:
+        """Return the change in words."""
+
+    @property
+    def keys(self) -> str:
+        """Return the keys of the chip file that are changed, or ""."""
+
+    @property
+    def recompiles(self) -> bool:
+        """Return whether the compiler makes another program for the new chip."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """What a run would take with a change; already: the chip is so, nothing was simulated."""
 
-    change: Ideal
+    change: ChipChange
     cycles: int
     already: bool
 

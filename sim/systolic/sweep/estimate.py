@@ -24,7 +24,7 @@ class SweepEstimate:
     """points: of all sweeps. stored: of these. seconds_per_point, bytes_per_process: of a sample.
 
     sampled: how many points the sample has; with none of them the other two are None. seconds: of
-    all that is not stored, on so many processes at once.
+    all that is not stored, on a number of processes at once.
     """
 
     points: int

@@ -37,7 +37,7 @@ SCHEMA = 1
 RESULTS, PARTS, JOURNALS, VERSIONS = "results", "parts", "journals", "store.json"
 PART_ROWS, PART_SECONDS, SYNC_SECONDS, LOOK_SECONDS = 1000, 1.0, 0.1, 0.25
 MERGED_PARTS = 32
-"""A writer makes one part of so many of its own, and again of so many of those."""
+"""How many of its parts a writer makes one of, and again of how many of these."""
 LOOKS = 20
 ABANDONED_SECONDS = 3600.0
 TEXTS = ("key", "sweep", "vary", "bound_why", "error", "failure", "program", "summary")

@@ -40,7 +40,7 @@ def reference_values(
         if held is not None:
             arrays = [held(op.name, *each) for each in zip(op.inputs, arrays, strict=True)]
         out = graph.shape(op.output)
-        taken = (own or {}).get(op.name, rules)
+        taken = (own or {}).get(op.layer, rules)
         known[op.output] = op.row.reference(arrays, out, op.attributes, taken)
     return known
 

@@ -18,6 +18,7 @@ from systolic.workload.operations.aliases import ALIASES, operation_named
 from systolic.workload.operations.index_map import IndexMap
 from systolic.workload.operations.table import OPERATIONS
 from systolic.workload.tensor import HOMES, Home, Tensor
+from systolic.workload.words import in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,14 @@ class Graph:
 
     Make a graph with `make_graph` or a `GraphBuilder`, which check that its parts fit. named: the
     results that must be in memory at the end, other operations' operands among them (none: those
-    that no operation takes).
+    that no operation takes). wide: tensors that are s32 here, and the types that they were given,
+    s64 or u32 (`systolic.workload.words`).
     """
 
     tensors: tuple[tuple[str, Tensor], ...]
     operations: tuple[Operation, ...]
     named: tuple[str, ...] = ()
+    wide: tuple[tuple[str, str], ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of that name."""
@@ -213,13 +216,14 @@ def make_graph(
             first = made[op.output].name
             raise WorkloadError(f'tensor "{op.output}" is made by "{first}" and by "{op.name}"')
         made[op.output] = op
+    tensors, wide = in_words(tensors, given)
     given = tuple(_settled(op, tensors) for op in given)
     made = {op.output: op for op in given}
     for op in given:
         _check_shapes(op, tensors)
     _check_used(tensors, given)
     _check_outputs(outputs, made, {name for op in given for name in op.inputs})
-    return Graph(tuple(tensors.items()), _in_order(given, made), tuple(outputs))
+    return Graph(tuple(tensors.items()), _in_order(given, made), tuple(outputs), wide)
 
 
 def _check_outputs(outputs: Sequence[str], made: Collection[str], taken: Collection[str]) -> None:
@@ -273,7 +277,8 @@ def part_of(graph: Graph, first: int, stop: int) -> Graph:
     made, taken = ({op.output for op in operations}, {n for op in operations for n in op.inputs})
     ends = tuple(n for n in graph.named if n in made)
     ends += tuple(n for n in made if graph.named and n not in taken and n not in ends)
-    return make_graph(tensors, operations, ends)
+    made_graph = make_graph(tensors, operations, ends)
+    return replace(made_graph, wide=tuple(each for each in graph.wide if each[0] in used))
 
 
 def _settled(op: Operation, tensors: Mapping[str, Tensor]) -> Operation:

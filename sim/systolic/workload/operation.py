@@ -41,6 +41,11 @@ class Operation:
             )
         return OPERATIONS[self.kind]
 
+    @property
+    def layer(self) -> str:
+        """Return the name under which its work is counted: that of its composite, if it has one."""
+        return self.part_of or self.name
+
     @contextmanager
     def blamed(self) -> Iterator[None]:
         """Name the operation in any WorkloadError raised inside."""

@@ -6,10 +6,12 @@ from random import Random
 import pytest
 
 from compiler.streams.test_streams import is_right, random_chip
+from systolic.compiler import compile_graph
 from systolic.compiler.streams.chains import chains
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
 from systolic.config import load_chip
 from systolic.hw.spec import Chip
+from systolic.run.judge import judge_on
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
 from systolic.workload.expand import expanded
@@ -121,3 +123,19 @@ def test_random_chains_on_random_chips(seed):
 def test_many_random_chains_on_random_chips(seed):
     rng = Random(f"many chains {seed}")
     is_right(random_chain(rng), roomy_chip(rng), rng)
+
+
+@pytest.mark.parametrize("narrow", ["bf16", "f16", "f8e4m3fn"])
+def test_casts_on_the_way_take_no_instruction(narrow):
+    """Wide numbers of a narrow tensor, and a narrow result: one instruction for each function."""
+    builder = GraphBuilder("dram")
+    x = builder.tensor("x", f"{narrow}[9,5]")
+    wide = builder.add("cast", (x,), "f32[9,5]", name="wide")
+    square = builder.add("activation", (wide,), "f32[9,5]", name="square", function="square")
+    total = builder.add("binary", (square, wide), "f32[9,5]", name="total", operator="add")
+    builder.add("cast", (total,), f"{narrow}[9,5]", name="y")
+    graph, chip = builder.graph(), ideal()
+    compiled = compile_graph("casts", graph, chip, judge=judge_on(chip))
+    kinds = [type(each).__name__ for each in compiled.program.instructions]
+    assert sorted(set(kinds)) == ["Activate", "DmaCopy", "TensorTensor"]
+    is_right(graph, chip, Random(narrow))

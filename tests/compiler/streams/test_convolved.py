@@ -24,10 +24,7 @@ def chip(rng: Random):
     scope = rng.choice(["bank", "partition"])
     return ideal_chip(
         *rng.choice([(8, 8), (16, 8), (12, 16)]),
-        state_buffer={
-            "bytes_per_partition": 1 << 16,
-            "port_scope": rng.choice(["bank", "partition"]),
-        },
+        state_buffer={"bytes_per_partition": 1 << 16, "port_scope": scope},
         result_buffer={"banks": rng.choice([2, 4, 8]), "bank_bytes": 4 * rng.choice([32, 64])},
         dma={"queues": rng.choice([1, 2, 4]), "latency_cycles": rng.randint(0, 20)},
     )

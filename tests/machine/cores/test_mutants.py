@@ -16,7 +16,8 @@ import pytest
 from support.compare_traces import assert_same_traces
 from support.cores_by_seed import case, run
 from systolic.errors import SimulationError
-from systolic.machine.register.chip import machine, queue
+from systolic.machine.register.chip import machine, queue, shares
+from systolic.machine.register.chip.bursts import BankedQueue
 from systolic.machine.register.chip.machine import ChipMachine
 from systolic.machine.register.chip.queue import ChipCopy, ChipQueue
 from systolic.machine.register.chip.semaphores import ChipSemaphores
@@ -218,6 +219,23 @@ def differs(seed: int) -> bool:
     except AssertionError:
         return True
     return False
+
+
+@mutant
+def nothing_kept(patch: Patch) -> None:
+    """What bursts leave of a share is lost."""
+    passing = BankedQueue._passing
+
+    def none_kept(self: BankedQueue, *given: Any) -> Any:
+        return passing(self, *given)[0], 0
+
+    patch.setattr(BankedQueue, "_passing", none_kept)
+
+
+@mutant
+def bursts_hold_shares_of_banks(patch: Patch) -> None:
+    """Bursts hold a share of their controller as other copies do."""
+    patch.setattr(shares, "_has_shares", lambda chip, place: place.kind == "controller")
 
 
 @pytest.mark.white_box

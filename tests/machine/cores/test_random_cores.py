@@ -3,12 +3,11 @@
 Same trace, same bits. They share no timing code: the register engine steps all cores in one loop.
 Chips have two to four cores of at most 4 x 4, alike or different, with any clocks; programs share
 DRAM, with and without banks, DMA engines, pools and posts. A tenth runs in the slow tier;
-SYSTOLIC_RANDOM_CORES=10000 runs them all.
+`make cores` runs all 10,000.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
@@ -27,7 +26,7 @@ from systolic.machine.values.chip_memory import ChipMemory
 from systolic.trace.recorder import Recorder
 from systolic.trace.words import KINDS, VALUE_TYPES
 
-COUNT, IN_A_BLOCK, QUICK = int(os.environ.get("SYSTOLIC_RANDOM_CORES", "1000")), 10, 2
+COUNT, IN_A_BLOCK, QUICK = 1000, 10, 2
 
 
 def compare(seed: int) -> bool:

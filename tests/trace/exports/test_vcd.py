@@ -144,7 +144,8 @@ def test_rows_of_pes_are_those_of_the_grid(seed):
     chip = type(chip).model_validate(parts)
     program, images = RandomProgram(rng, chip).build(30)
     trace = simulate(chip, program, images, grid=True).trace
-    wave = waveform_of(Observed("r", trace, 1000, [*"x" * 999], None, (), lambda: iter(())))
+    shapes = {"pe_array": trace.grid.shape}
+    wave = waveform_of(Observed("r", trace, 1000, [*"x" * 999], None, (), lambda: iter(()), shapes))
     period, ones = trace.periods["pe_array"], 0
     for cycle in range(trace.cycles()):
         vectors = trace.grid.vectors(cycle)[1][:, 0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,12 +46,19 @@ class GatherPart:
         return math.prod(int((index >= 0).sum()) for index in (self.numbers, self.rows, self.cols))
 
 
+class PlaceValues(NamedTuple):
+    """The values of elements that have no source, by their place in a row or a column."""
+
+    base: int
+    per_element: int
+
+
 @dataclass(frozen=True, slots=True)
 class Gather:
     """All parts, which together make every element of a result once. value: without a source."""
 
     parts: tuple[GatherPart, ...]
-    value: float = 0.0
+    value: float | PlaceValues = 0.0
 
 
 @dataclass(frozen=True, slots=True)

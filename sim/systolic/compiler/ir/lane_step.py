@@ -125,15 +125,16 @@ def select() -> LaneStep:
     return LaneStep(CopyPredicated, first="target", others=("predicate", "source"), onto=True)
 
 
-def select_up_to(offset: int, other: float, *, turned: bool) -> LaneStep:
+def select_up_to(offset: int, other: float, *, turned: bool, upper: bool = False) -> LaneStep:
     """Return a select of the elements whose column is at most their row + offset.
 
-    turned: of a transposed matrix, so of those whose row is at most their column + offset.
+    turned: of a transposed matrix, so of those whose row is at most their column + offset. upper:
+    at least instead.
     """
-    down, along = (-1, 1) if turned else (1, -1)
+    down, along = (-1, 1) if turned != upper else (1, -1)
     settings = {
         "compare": "greater_equal",
-        "base": offset,
+        "base": -offset if upper else offset,
         "per_partition": down,
         "per_element": along,
         "other": other,

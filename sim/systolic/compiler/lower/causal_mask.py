@@ -31,7 +31,8 @@ def lower_causal_mask(builder: LayerBuilder, op: Operation) -> None:
 
 def _step(op: Operation, axes: Axes, plain: Axes) -> LaneStep:
     given = op.attributes_as(CausalMaskAttributes)
-    return select_up_to(given.offset, given.value, turned=axes[-2:] != plain)
+    is_turned = axes[-2:] != plain
+    return select_up_to(given.offset, given.value, turned=is_turned, upper=given.upper)
 
 
 def _fits(axes: Axes, plain: Axes) -> bool:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from systolic.compiler.cost.engines import some_engine_does, step_cycles
-from systolic.compiler.ir.gathers import Gather, GatheredBox, part_of, parts_of
+from systolic.compiler.ir.gathers import (
+    Gather,
+    GatheredBox,
+    GatherPart,
+    PlaceValues,
+    part_of,
+    parts_of,
+)
 from systolic.compiler.ir.lane_step import COPY
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import physical
 from systolic.isa import Buffer
 from systolic.workload import Operation
 from systolic.workload.operations.concat import ConcatAttributes
+from systolic.workload.operations.constant import ConstantAttributes
 from systolic.workload.operations.index_map import NOWHERE, IndexMap
+from systolic.workload.operations.iota import IotaAttributes
 
 MOST_LONGER = 1.5
 """A move of rows to lanes of their own may take so many times as long as copies on one lane."""
@@ -42,6 +52,32 @@ def lower_index_map(builder: LayerBuilder, op: Operation) -> None:
     result = builder.result(op.output, seen)
     assert len(out.dims) == sum(map(len, seen))
     builder.node("gather", (matrix,), result, gather=Gather(parts, found.fill))
+
+
+def lower_constant(builder: LayerBuilder, op: Operation) -> None:
+    """Fill a matrix with one value."""
+    _filled(builder, op, op.attributes_as(ConstantAttributes).value)
+
+
+def lower_iota(builder: LayerBuilder, op: Operation) -> None:
+    """Number the columns of one row, or wherever it is wanted so the rows of one column."""
+    given = op.attributes_as(IotaAttributes)
+    _filled(builder, op, PlaceValues(given.base, given.per_element))
+
+
+def _filled(builder: LayerBuilder, op: Operation, value: float | PlaceValues) -> None:
+    """Make a result of nothing but its places, as any view in which it is wanted."""
+
+    def made(axes: Axes | None) -> Matrix:
+        axes = axes or physical(builder.graph.shape(op.output))
+        *batch, rows, cols = (builder.size(op.output, group) for group in axes)
+        numbers = (np.arange(count) for count in (math.prod(batch), rows, cols))
+        result = builder.result(op.output, axes)
+        builder.node("gather", (), result, gather=Gather((GatherPart(None, *numbers),), value))
+        return result
+
+    builder.note_remake(op.output, made, due=True)
+    made(None)
 
 
 def _rows_alone(found: IndexMap) -> tuple[int, ...] | None:

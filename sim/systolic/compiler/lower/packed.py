@@ -44,6 +44,8 @@ MOVES = (*TAKES_NARROW, "slice", "concat", "take", "reverse", "tile", "expand")
 """Operations that move bytes, whatever these are."""
 OF_TRUTHS = ("and", "or", "xor", "equal", "not_equal")
 """Operators that make a pred of two."""
+NEXT = {"f64": "f32", "s16": "s32", "u64": "s32"}
+"""What the machine has beside types that are too wide for it."""
 AXES: Axes = ((0,), (1,), (2,))
 """The view of the bytes of a place in DRAM: tiles, partitions, bytes in each partition."""
 
@@ -149,10 +151,11 @@ def _check_type(name: str, shape: Shape) -> None:
     except LayoutError as error:
         raise CompileError(f"{shape}: {error}") from None
     known = (*DATA_TYPES, *COPIED_TYPES, *NARROW_BITS)
-    if shape.element_type not in known:
+    if (kind := shape.element_type) not in known:
+        near = f'; perhaps "{NEXT[kind]}" was meant' if kind in NEXT else perhaps(kind, known)
         raise CompileError(
-            f'tensor "{shortened(name)}": the machine has no type {shape.element_type} (known: '
-            f"{', '.join(known)}){perhaps(shape.element_type, known)}"
+            f'tensor "{shortened(name)}": the machine has no type {kind} (known: '
+            f"{', '.join(known)}){near}"
         )
 
 
@@ -162,7 +165,7 @@ def _check_takes(graph: Graph, op: Operation) -> None:
         shape = graph.shape(name)
         if shape.element_type in only_moved and not _may_be_narrow(op, name, shape):
             raise CompileError(
-                f'operation "{op.part_of or op.name}": {op.kind} takes no {shape.element_type}; '
+                f'operation "{op.layer}": {op.kind} takes no {shape.element_type}; '
                 f"{', '.join(TAKES_NARROW)} do, and a cast gives a type of 8 bits or more"
             )
 

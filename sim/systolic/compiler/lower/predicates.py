@@ -35,7 +35,7 @@ def with_predicates(graph: Graph, chip: Chip) -> Graph:
                 cast += "_"
             order = Layout(shape.layout.minor_to_major)
             tensors[cast] = Tensor(Shape("pred", shape.dims, order), "dram")
-            part = op.part_of or op.name
+            part = op.layer
             operations.append(Operation(cast, "cast", op.inputs[:1], cast, part_of=part))
             op = replace(op, inputs=(cast, *op.inputs[1:]))
         operations.append(op)

@@ -22,7 +22,12 @@ from systolic.compiler.lower.elementwise import (
     lower_select,
     lower_tensor_scalar,
 )
-from systolic.compiler.lower.gathers import lower_concat, lower_index_map
+from systolic.compiler.lower.gathers import (
+    lower_concat,
+    lower_constant,
+    lower_index_map,
+    lower_iota,
+)
 from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.matrices import PRODUCTS
@@ -66,6 +71,8 @@ LOWERINGS: dict[str, Lower] = {
     "pool": lower_pool,
     "concat": lower_concat,
     **{name: lower_index_map for name, row in OPERATIONS.items() if row.index_map},
+    "iota": lower_iota,
+    "constant": lower_constant,
     "causal_mask": lower_causal_mask,
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None or row.lowered}
@@ -119,9 +126,9 @@ def _lowered(carried: Carried, chip: Chip, options: Options) -> LayerBuilder:
     for op in graph.operations:
         if builder.at_home(op.output):
             continue  # it has been moved as its source was unpacked
-        builder.begin(op.part_of or op.name)
+        builder.begin(op.layer)
         LOWERINGS[op.kind](builder, op)
-    makers = {op.output: op.part_of or op.name for op in graph.operations}
+    makers = {op.output: op.layer for op in graph.operations}
     packed = {each.elements: each for each in carried.outputs}
     for name in graph.outputs:
         builder.begin(makers[name])  # bringing a result home belongs to the operation that makes it

@@ -18,9 +18,11 @@ from systolic.workload import Graph, Operation, Tensor, TransposeAttributes
 def moved_as_bytes(graph: Graph) -> Iterator[Operation]:
     """Yield the operations that may move bytes, between tensors that nothing else uses."""
     for op in graph.operations:
-        (source, *others), taken = op.inputs, [n for each in graph.operations for n in each.inputs]
+        if len(op.inputs) != 1:
+            continue
+        (source,), taken = op.inputs, [n for each in graph.operations for n in each.inputs]
         ends = source in graph.inputs and op.output in graph.outputs and taken.count(source) == 1
-        if ends and not others and _keeps_bytes(graph, op):
+        if ends and _keeps_bytes(graph, op):
             yield op
 
 

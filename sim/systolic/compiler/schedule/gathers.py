@@ -16,7 +16,7 @@ from systolic.arrays import Integers
 from systolic.compiler.cost.engines import engines_able, in_best_words, on_cheapest
 from systolic.compiler.cost.moves import lane_copy
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.gathers import NOWHERE, ColumnRun, Gather, runs_of, stretches
+from systolic.compiler.ir.gathers import NOWHERE, ColumnRun, Gather, PlaceValues, runs_of, stretches
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Task
@@ -26,7 +26,7 @@ from systolic.compiler.schedule.transfers import CopyMaker
 from systolic.hw.datatypes import data_type
 from systolic.isa import Access
 from systolic.isa.access import Pattern
-from systolic.isa.instruction import Memset
+from systolic.isa.instruction import Iota, Memset
 from systolic.spans import Span
 from systolic.workload.options import Options
 
@@ -65,6 +65,9 @@ class GatherMaker:
         (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]
         across = np.flatnonzero(part.cols[cols.first : cols.stop] >= 0)
         across += cols.first - self._tiles.block(target.tile).origin[1]
+        if isinstance(gather.value, PlaceValues):
+            self._number(target, rows, cols, gather.value)
+            return
         dtype = data_type(self._tiles.matrices[target.tile.matrix].dtype)
         whole = dtype.numpy.kind in "iu"
         step = partial(Memset, value=int(gather.value) if whole else gather.value)
@@ -77,6 +80,23 @@ class GatherMaker:
                     continue
                 filled = on_cheapest(self._tiles.chip, self._options, step, self._busy, target=made)
                 self._drafts.add(filled, (), (target.region,))
+
+    def _number(self, target: Resident, rows: Span, cols: Span, places: PlaceValues) -> None:
+        """Number the elements of a tile by their columns, or of one column by their rows."""
+        base, each = places
+        down = self._tiles.matrices[target.tile.matrix].cols == 1
+        first = rows.first if down else cols.first
+        step = partial(
+            Iota,
+            base=base + each * first,
+            per_partition=each if down else 0,
+            per_element=0 if down else each,
+        )
+        whole = Span(0, rows.count)
+        self._tiles.made(target.tile).add_columns(whole, np.arange(cols.count))
+        made = self._access(target, whole, 0, ((1, cols.count),))
+        filled = on_cheapest(self._tiles.chip, self._options, step, self._busy, target=made)
+        self._drafts.add(filled, (), (target.region,))
 
     def _fill_from_above(
         self, target: Resident, down: Span, run: ColumnRun, step: Callable[..., Memset]

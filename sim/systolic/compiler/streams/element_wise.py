@@ -16,6 +16,7 @@ from systolic.compiler.lower.cast import cast_steps
 from systolic.compiler.lower.elementwise import scalar_step
 from systolic.compiler.places.boxes import Along, boxes, pieces
 from systolic.compiler.places.modes import Mode, by_step, coalesce
+from systolic.compiler.streams.casts import without_casts
 from systolic.compiler.streams.chains import PlacedDims, StreamChain
 from systolic.compiler.streams.work import (
     FramePart,
@@ -120,7 +121,7 @@ def streams_of_chain(graph: Graph, chain: StreamChain) -> list[StreamWork] | Non
     None if the axes that are reduced are no nest.
     """
     last = chain.operations[-1]
-    layer = last.part_of or last.name
+    layer = last.layer
     out = carrier_shape(graph.shape(last.output))
     read = _operands(graph, chain)
     sides = (
@@ -182,7 +183,7 @@ def _kernel(graph: Graph, chain: StreamChain, read: Sequence[tuple[str, PlacedDi
     steps: list[KernelStep] = []
     result: dict[str, int] = {}
     for op in chain.operations:
-        layer = op.part_of or op.name
+        layer = op.layer
         refs = [
             result[name] if name in result else number[name, _placed(graph, chain, op, name)]
             for name in op.inputs
@@ -197,4 +198,5 @@ def _kernel(graph: Graph, chain: StreamChain, read: Sequence[tuple[str, PlacedDi
             steps.append(KernelStep(lane, tuple(refs), dtype, layer))
             refs = [len(read) + len(steps) - 1]
         result[op.output] = refs[0]
-    return Kernel(tuple(range(1, len(read) + 1)), tuple(steps))
+    types = [_machine_type(graph, name) for name, _ in read]
+    return Kernel(tuple(range(1, len(read) + 1)), tuple(without_casts(types, steps)))

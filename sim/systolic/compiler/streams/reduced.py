@@ -39,7 +39,7 @@ def _windowed(
     inner = _nest_of(reduced)
     if inner is None:
         return None
-    out, layer = carrier_shape(graph.shape(op.output)), op.part_of or op.name
+    out, layer = carrier_shape(graph.shape(op.output)), op.layer
     step = KernelStep(LaneStep(Pool, {"function": name}), (0,), out.element_type, layer)
     source = carrier_shape(graph.shape(op.inputs[0]))
     sides = (StreamSide(op.output, out.element_type), StreamSide(op.inputs[0], source.element_type))
@@ -109,7 +109,7 @@ def _by_segments(
 
     cut: the outermost mode of what is reduced, and the modes of a segment.
     """
-    out, layer = carrier_shape(graph.shape(op.output)), op.part_of or op.name
+    out, layer = carrier_shape(graph.shape(op.output)), op.layer
     taken = {each for each, _ in graph.tensors}
     source = StreamSide(op.inputs[0], carrier_shape(graph.shape(op.inputs[0])).element_type)
     accumulator = data_type(source.dtype).accumulator

@@ -125,7 +125,7 @@ def by_segments(graph: Graph, op: Operation) -> StreamWork:
     if together is not None:
         ways.append(together)
     out = carrier_shape(graph.shape(op.output))
-    return StreamWork(op.part_of or op.name, op.output, out, tuple(ways))
+    return StreamWork(op.layer, op.output, out, tuple(ways))
 
 
 def _apart(graph: Graph, op: Operation, segments: Sequence[ResultBox]) -> tuple[StreamFrame, ...]:

@@ -59,7 +59,7 @@ def result_cycles(chip: Chip, N: int) -> int:
 
 
 def drain_reads(chip: Chip, engine: Engine, elements: int, dtype: str) -> int:
-    """Return the cycles for so many results per lane, written to the state buffer as that type."""
+    """Return the cycles of some results per lane, written to the state buffer as that type."""
     passing = chip.port_width_bytes // data_type(dtype).size_bytes
     return -(-elements // min(engine.elements_per_cycle, passing))
 
@@ -105,7 +105,7 @@ def dma_cycles(
 
     latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)), or of the greater of
     the two where descriptor_cost is "max". dram: one end lies in DRAM; within: the other as well,
-    so that every byte is moved twice. rows: so many descriptors move side by side, each in a
+    so that every byte is moved twice. rows: how many descriptors move side by side, each in a
     partition of its own (1: each alone). For DRAM with an organisation and one burst in hand this
     is the least: every run begins with a burst, every row is open (addresses are known to
     `hw.formulas.dram.lone_copy_cycles`).
@@ -162,7 +162,7 @@ def _side_by_side(chip: Chip, partitions: int) -> list[int]:
 
 
 def _turning_cycles(chip: Chip, moving: int, at: int, *, from_dram: bool) -> int:
-    """Return the cycles from `at` to the end of the last of so many in which a transpose moves."""
+    """Return the cycles from `at` to the end of the last one in which a transpose moves."""
     turns = chip.dma.transposes
     assert turns is not None
     m, n = turns.working(outside=from_dram)
@@ -312,7 +312,7 @@ def last_byte(chip: Chip, tick: int) -> int:
 def dram_bound(chip: Chip, bytes_moved: int, copied_bytes: int = 0) -> Bound:
     """Return the least time in which DRAM and the DMA queues can move that many bytes.
 
-    copied_bytes: of these, so many may be written by a copy from DRAM to DRAM. Such a copy takes
+    copied_bytes: of these, how many may be written by a copy from DRAM to DRAM. Such a copy takes
     a byte out of DRAM and into it, but once through a DMA engine.
     """
     engines = chip.dma.engine_count * chip.dma.bytes_per_cycle

@@ -24,7 +24,7 @@ from systolic.hw.units import dma_queue
 
 PROCESSOR_CLOCK = "of processors:"
 MOST_CORES, MOST_MHZ = 64, 10**7
-"""At most so many cores, and ticks of at most 10^13 per second."""
+"""At most this number of cores, and ticks of at most 10^13 per second."""
 WIDEST_BYTES = max(each.size_bytes for each in DATA_TYPES.values())
 PAGE_BYTES = 4096
 """The block of addresses that goes to one controller where a chip file names none."""

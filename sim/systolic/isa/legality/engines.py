@@ -153,7 +153,7 @@ def _check_word(field: Field, value: Any) -> None:
 
 
 def _check_shapes(instruction: OnEngine) -> None:
-    """Hold operands against the target: so many elements of each, in every lane, make one."""
+    """Hold operands against the target: how many elements of each, in every lane, make one."""
     target, many = target_of(instruction), window(instruction)
     if many < 1:
         raise ProgramError(f"window: needed at least 1 element, found {many}")

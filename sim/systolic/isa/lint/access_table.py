@@ -24,9 +24,9 @@ from systolic.isa.lint.meetings_numba import (
 )  # fmt: skip
 
 MOST_CELLS = 1 << 10
-"""So many cells, at most, has one access."""
+"""The most cells of one access."""
 CELLS_PER_PLACE = 8
-"""So many cells, at most, has a buffer for each place in it."""
+"""The most cells of a buffer for each place in it."""
 
 _fields = attrgetter("partition", "partitions", "start", "buffer", "dtype", "pattern")
 _BUFFERS = tuple(Buffer)

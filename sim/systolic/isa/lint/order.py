@@ -24,7 +24,7 @@ from systolic.isa.lint.guarantees import NEVER, Structure
 from systolic.isa.lint.posts import Chain, PostsAndWaits, Waits
 
 MOST_ROUNDS = 64
-"""The work ends after so many rounds. All that is known then is true, but more might be."""
+"""The work ends after this number of rounds. All that is known then is true, but more might be."""
 
 
 class Order:

@@ -27,7 +27,7 @@ from systolic.isa.lint.meetings_numba import (
 from systolic.isa.lint.order import Order
 
 ROOM = 4
-"""So many open questions there is room for, for each access, and so many places to answer them."""
+"""Room for open questions of each access, and for places that answer them."""
 
 
 def is_clean(

@@ -29,7 +29,7 @@ from systolic.isa.lint.order import Order
 from systolic.isa.program import Program
 
 MANY_INSTRUCTIONS = 20_000
-"""From so many in a process on, loading numba costs less than it saves."""
+"""From this number in a process on, loading numba costs less than it saves."""
 
 
 def find_hazards(
@@ -71,7 +71,7 @@ class Checked:
         self._many, self._instructions = many, 0
 
     def is_much(self, instructions: int) -> bool:
-        """Return whether, with so many instructions more, it pays to load compiled loops."""
+        """Return whether, with that many instructions more, it pays to load compiled loops."""
         self._instructions += instructions
         return self._instructions >= self._many
 

@@ -55,7 +55,7 @@ def in_rows(
 
     The most minor ``along`` dimensions lie along the address, and the ``shared`` dimensions before
     them share the partitions. All others count matrices. A tile has as many rows as there are, at
-    most one for each partition; or so many ``together``, of which each partition has one behind the
+    most one for each partition; or some ``together``, of which each partition has one behind the
     other.
     """
     sizes = ordered_dims(shape.dims, shape.layout)
@@ -67,7 +67,7 @@ def in_rows(
 
 
 def _combined(sizes: Sequence[int], most: int | None) -> list[int]:
-    """Return the sizes of a tile over dimensions that count as one, of at most so many elements."""
+    """Return the sizes of a tile over dimensions that count as one, of `most` elements at most."""
     size = max(1, math.prod(sizes))
     return [COMBINE] * (len(sizes) - 1) + [size if most is None else min(size, most)]
 

@@ -99,7 +99,7 @@ class Spreading:
 
 
 def over_partitions(shape: Shape, partitions: int) -> Spreading:
-    """Return how a tiled shape is spread over so many partitions.
+    """Return how a tiled shape is spread over some partitions.
 
     Raises LayoutError if the shape has no tiles, a later tile has ``*``, or a tile has more rows
     than there are partitions.

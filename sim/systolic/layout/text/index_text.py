@@ -15,7 +15,7 @@ _NAMED = re.compile(r"([a-z])\s*=\s*(-?[0-9]+)")
 
 
 def read_index(text: str, rank: int) -> tuple[int, ...]:
-    """Return the index that a text such as ``2,3`` or ``y=2 x=3`` spells, for so many dimensions.
+    """Return the index that a text such as ``2,3`` or ``y=2 x=3`` spells, of some dimensions.
 
     An empty text is the index of a scalar. Letters may stand in any order.
 

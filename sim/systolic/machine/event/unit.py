@@ -69,10 +69,6 @@ class Context:
         place = self.chip.port_priority.index(client)
         return place if self.shared is None else place + self.shared.later
 
-    def timeline(self, own: Timeline) -> Timeline:
-        """Return what an instruction asks of the ports, as the arbiter knows them."""
-        return own if self.shared is None else self.shared.ports.timeline(own)
-
     def needs(self, own: Needs) -> Needs:
         """Return needs of ports as the arbiter knows them."""
         return own if self.shared is None else self.shared.ports.needs(own)
@@ -80,17 +76,6 @@ class Context:
     def winner(self, lost: Lost) -> str:
         """Return the name of the client that has a port which was refused."""
         return lost.winner if self.shared is None else self.shared.winner(lost)
-
-    def hop_ticks(self, semaphore: int) -> int:
-        """Return the ticks that a post takes longer than within the core."""
-        return 0 if self.shared is None else self.shared.hop_ticks(semaphore)
-
-    def note_post(self, made: int, seen: int, unit: str, semaphore: int) -> None:
-        """Record a post made at a tick, and visible at another."""
-        if self.shared is None:
-            self.recorder.post(made, unit, semaphore)
-        else:
-            self.shared.note_post(made, seen, unit, semaphore)
 
     def retire(self, index: int, end: int) -> None:
         """Count an instruction whose last act ends at tick `end`."""
@@ -180,6 +165,7 @@ class Unit(ABC):
     ) -> None:
         self.context, self.local, self.name = context, name, context.named(name)
         self.env, self.chip = context.env, context.chip
+        self._shared = context.shared
         self.period = context.chip.period(spec_name)
         dispatch = spec.dispatch_cycles * self.period
         self._serial_ticks, self._decode_ticks = (
@@ -305,9 +291,11 @@ class Unit(ABC):
 
     def stream(self, asker: Asker, timeline: Timeline, spacing: int = 1) -> Stream:
         """Return a stream of an instruction, whose timeline is of the core's own ports."""
-        context = self.context
-        is_awaited = context.shared is not None and context.shared.ends_matter
-        return Stream(self.env, asker, context.timeline(timeline), spacing, is_awaited=is_awaited)
+        shared = self._shared
+        if shared is None:
+            return Stream(self.env, asker, timeline, spacing)
+        own = shared.ports.timeline(timeline)
+        return Stream(self.env, asker, own, spacing, is_awaited=shared.ends_matter)
 
     def add_later(self, stream: Stream, cycles: int) -> None:
         """Let a stream ask for its first slot in that many cycles."""
@@ -371,14 +359,18 @@ class Unit(ABC):
         """
         if not posts:
             return []
-        sources = [(post.semaphore, self._seen(post.semaphore, visible(post.on))) for post in posts]
+        if self._shared is None:
+            sources = [(post.semaphore, visible(post.on)) for post in posts]
+        else:
+            sources = [(p.semaphore, self._seen(p.semaphore, visible(p.on))) for p in posts]
         for semaphore, ticks in sources:
             self.context.semaphores.announce(semaphore, ticks, resumed)
         return sources
 
     def _seen(self, semaphore: int, ticks: PostTicks) -> PostTicks:
         """Return when a post is visible to the core whose semaphore it is."""
-        hops = self.context.hop_ticks(semaphore)
+        assert self._shared is not None
+        hops = self._shared.hop_ticks(semaphore)
         return (lambda: [tick + hops for tick in ticks()]) if hops else ticks
 
     @property
@@ -390,22 +382,28 @@ class Unit(ABC):
         """Make announced posts final and record them."""
         if not sources:
             return
-        delay = self.post_delay
+        delay, shared = self.post_delay, self._shared
         for semaphore, visible in sources:
             ticks = visible()
-            ago = delay + self.context.hop_ticks(semaphore)
-            for tick in ticks:
-                self.context.note_post(tick - ago, tick, self.name, semaphore)
+            if shared is None:
+                for tick in ticks:
+                    self.context.recorder.post(tick - delay, self.name, semaphore)
+            else:
+                ago = delay + shared.hop_ticks(semaphore)
+                for tick in ticks:
+                    shared.note_post(tick - ago, tick, self.name, semaphore)
             self._semaphores.settle(semaphore, visible, ticks)
 
     def finish(self, times: InstructionTimes, stream: Stream) -> None:
         """Record the end of an instruction: its times, its stalls, the length of the run."""
         self.context.recorder.times.append(times)
-        self.note_stalls(times.instruction, stream)
+        if stream.refusals:
+            self.note_stalls(times.instruction, stream)
+        self.context.use_ports(stream)
         self.context.retire(times.instruction, times.done + self.period)
 
     def note_stalls(self, index: int, stream: Stream) -> None:
-        """Record what was refused to a stream of an instruction, and the ports that it used."""
+        """Record what was refused to a stream of an instruction."""
         for refusal in stream.refusals:
             if refusal.cycles:
                 stop = refusal.tick + refusal.cycles * self.period
@@ -423,4 +421,3 @@ class Unit(ABC):
                         partition,
                     )
                 )
-        self.context.use_ports(stream)

@@ -29,7 +29,7 @@ class Semaphores:
         self._sleepers: dict[int, list[tuple[int, Sleeper]]] = {}
 
     def post(self, tick: int, unit: str, period: int, semaphore: int) -> None:
-        """Add 1, visible so many cycles of the posting unit later."""
+        """Add 1, visible that many cycles of the posting unit later."""
         self._recorder.post(tick, unit, semaphore)
         cycles = self._own_cycles.get(unit_of(unit), self._cycles)
         heapq.heappush(self.pending, (tick + cycles * period, semaphore))

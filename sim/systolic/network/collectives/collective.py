@@ -80,7 +80,7 @@ def outcome_of(network: Network, asked: Collective, engine: str = "event") -> Ne
 
 
 def program_of(asked: Collective, ranks: int, shape: tuple[int, ...]) -> CollectiveProgram:
-    """Return the program of a collective for so many ranks; shape: of a torus, else empty."""
+    """Return the program of a collective for that many ranks; shape: of a torus, else empty."""
     if asked.operation not in ALGORITHMS:
         raise ConfigError(
             f'collective: no operation "{shortened(asked.operation)}" (there are: '

@@ -70,7 +70,7 @@ class RoofPoint(NamedTuple):
 class Roof:
     """What a chip can do in a cycle of its array.
 
-    pes: of the array. flats: multiply-adds, and the types of which it does so many, the most
+    pes: of the array. flats: multiply-adds, and the types that reach it, the most
     first. dram_bytes: that DRAM and all DMA queues move.
     """
 

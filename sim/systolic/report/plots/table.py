@@ -27,7 +27,9 @@ from systolic.report.plots.wavefront import draw_wavefront
 from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
 Given = Literal["summary", "run", "cores", "shape", "network"]
-PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor", "input"]
+PlotOption = Literal[
+    "cycles", "arrows", "index", "by", "colour", "animate", "tensor", "input", "core"
+]
 
 
 class Saved(Protocol):
@@ -43,7 +45,7 @@ class Plot:
 
     shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun (of a chip of
     several cores for "cores"), a LayoutSubject or a NetworkPlot. takes: the options that mean
-    something to it.
+    something to it. of_a_core: of several cores it shows one at a time.
     """
 
     draw: Callable[[Any, Look], Saved]
@@ -51,6 +53,7 @@ class Plot:
     given: Given
     takes: tuple[PlotOption, ...] = ()
     records: Records = NO_RECORDS
+    of_a_core: bool = False
 
     def write(self, subject: Any, look: Look, path: Path) -> None:
         """Draw the picture and write it to a file, whole or not at all."""
@@ -61,25 +64,30 @@ class Plot:
 PLOTS: dict[str, Plot] = {
     "wavefront": Plot(
         draw_wavefront, "how a wave of multiplications crosses the array", "run",
-        ("cycles", "by", "colour", "animate", "input"), WAVEFRONT.records,
+        ("cycles", "by", "colour", "animate", "input", "core"), WAVEFRONT.records, of_a_core=True,
     ),
     "timeline": Plot(
         draw_timeline, "what every unit did when, and what held it back", "run",
-        ("cycles", "arrows"),
+        ("cycles", "arrows", "core"),
     ),
     "layers": Plot(draw_layers, "operations as bars, by what bounds them", "summary"),
     "utilisation": Plot(
         draw_utilisation, "what of the array the work needs, and busy units, over time", "run",
-        ("cycles",),
+        ("cycles", "core"), of_a_core=True,
     ),
     "roofline": Plot(draw_roofline, "operations below what array and DRAM allow", "summary"),
     "memory": Plot(
-        draw_memory, "what lies where in the state buffer, and how long", "run", ("cycles",)
+        draw_memory, "what lies where in the state buffer, and how long", "run",
+        ("cycles", "core"), of_a_core=True,
     ),
     "banks": Plot(
-        draw_banks, "banks of both buffers in use, and who refuses whom", "run", ("cycles",)
+        draw_banks, "banks of both buffers in use, and who refuses whom", "run",
+        ("cycles", "core"), of_a_core=True,
     ),
-    "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
+    "dram": Plot(
+        draw_dram, "bandwidth over time, row hits by channel", "run",
+        ("cycles", "core"), of_a_core=True,
+    ),
     "system": Plot(
         draw_system, "cores, links and controllers of a chip on one time axis", "cores", ("cycles",)
     ),

@@ -32,12 +32,12 @@ from systolic.report.summary.wording import number, percent, plural, time_text
 
 BAR_CELLS = 16
 UNLIMITED = 1 << 16
-"""So many columns that every table has room."""
+"""The columns that every table has room for."""
 MOST_ARRAYS = 8
-"""So many inputs or outputs are listed one by one; a network's weights would fill the screen."""
+"""The most inputs or outputs that are listed; a network's weights would fill the screen."""
 FIRST_ARRAYS = 4
 MOST_REASONS = 4
-"""So many reasons of lost cycles are named."""
+"""How many reasons of lost cycles are named."""
 BUSY = "streaming"
 UNCHECKED = (
     "skipped: a race may end otherwise on another chip or engine; systolic lint lists what it finds"

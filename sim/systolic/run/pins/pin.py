@@ -27,7 +27,7 @@ class Pin:
     """The counts of a run.
 
     units: cycles by unit and label. operations: cycles by name; None says nothing of them.
-    tolerance: by key of a count, so many cycles that it may be off (`systolic.run.pins.compare`).
+    tolerance: by key of a count, the cycles that it may be off (`systolic.run.pins.compare`).
     chip: the chip's tables without the keys that have their defaults; None says nothing of it.
     """
 

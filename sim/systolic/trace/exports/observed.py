@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from systolic.trace.grid import GridShape
 from systolic.trace.records import Trace
 
 
@@ -35,7 +36,8 @@ class Observed:
     ticks_mhz: ticks in a microsecond. names: of the instructions, by number. operations: the
     operation of each; None if the work was a program. semaphores: their names. arrows: yields posts
     with the starts that waited for them; called only if a format shows them. parts: of units whose
-    instructions are shown apart, the name of each part by the names of its instructions.
+    instructions are shown apart, the name of each part by the names of its instructions. shapes: of
+    the arrays, by name.
     """
 
     run: str
@@ -45,6 +47,7 @@ class Observed:
     operations: Sequence[str] | None
     semaphores: Sequence[str]
     arrows: Callable[[], Iterator[Arrow]]
+    shapes: Mapping[str, GridShape]
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property

@@ -1,8 +1,9 @@
 """A run as a waveform, a Value Change Dump (IEEE 1364), which GTKWave and Surfer open.
 
-Each unit is a scope of signals, and so are the semaphores and the rows of PEs. Only changes are
-written, so the file grows with the work and not with the cycles; there is no clock signal. Labels
-and names are strings (`$var string`, which the standard lacks and viewers know), blanks as "_".
+Each unit is a scope of signals, and so are the semaphores and the rows of PEs; of several cores
+each has a scope that holds these. Only changes are written, so the file grows with the work and not
+with the cycles; there is no clock signal. Labels and names are strings (`$var string`, which the
+standard lacks and viewers know), blanks as "_".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from systolic.array_distances import cycles_to
-from systolic.trace.exports.observed import Observed
+from systolic.trace.exports.observed import Observed, place_in
 from systolic.trace.labels import LabelInterval
 from systolic.trace.records import FetchTimes, InstructionTimes, SemaphoreEvent, Stall
 
@@ -28,6 +29,8 @@ FEMTOSECONDS_PER_MICROSECOND = 10**9
 SCALES = ("1 ns", 10**6), ("100 ps", 10**5), ("10 ps", 10**4), ("1 ps", 10**3), ("1 fs", 1)
 ARRAY, IDLE, STREAMING = "pe_array", "idle", "streaming"
 NONE = "none"
+COMMANDS = "commands"
+"""The scope of what a management processor does, in that of the processor."""
 SignalChange: TypeAlias = tuple[int, str]
 """A tick, and the value from then on."""
 
@@ -55,10 +58,18 @@ class _Signal:
     changes: Iterable[SignalChange]
 
 
+class _Scope(NamedTuple):
+    """Signals under a name. place: the core or processor that has them, "" if there is one core."""
+
+    place: str
+    name: str
+    signals: list[_Signal]
+
+
 def vcd(observed: Observed) -> Iterator[str]:
     """Yield the file line by line; changes are merged as they come, and none is held."""
     scopes = list(_scopes(observed))
-    signals = [signal for _, inner in scopes for signal in inner]
+    signals = [signal for scope in scopes for signal in scope.signals]
     scale, femtoseconds = _scale(observed.ticks_mhz)
     yield f"$comment {_word(observed.run)}, ticks of {observed.ticks_mhz} MHz $end\n"
     if not _rows_fit(observed):
@@ -86,15 +97,20 @@ def _scale(ticks_mhz: int) -> tuple[str, int]:
     return SCALES[-1]
 
 
-def _declarations(scopes: Iterable[tuple[str, list[_Signal]]]) -> Iterator[str]:
+def _declarations(scopes: Iterable[_Scope]) -> Iterator[str]:
     number = 0
     yield "$scope module systolic $end\n"
-    for scope, signals in scopes:
-        yield f"$scope module {scope} $end\n"
-        for signal in signals:
-            yield f"$var {signal.kind.declared} {_code(number)} {signal.name} $end\n"
-            number += 1
-        yield "$upscope $end\n"
+    for place, inner in groupby(scopes, key=lambda scope: scope.place):
+        if place:
+            yield f"$scope module {place} $end\n"
+        for scope in inner:
+            yield f"$scope module {scope.name} $end\n"
+            for signal in scope.signals:
+                yield f"$var {signal.kind.declared} {_code(number)} {signal.name} $end\n"
+                number += 1
+            yield "$upscope $end\n"
+        if place:
+            yield "$upscope $end\n"
     yield "$upscope $end\n$enddefinitions $end\n"
 
 
@@ -135,14 +151,22 @@ def _code(number: int) -> str:
 # -- signals --------------------------------------------------------------------------------------
 
 
-def _scopes(observed: Observed) -> Iterator[tuple[str, list[_Signal]]]:
-    """Yield the name of each scope and its signals."""
-    units = _Units(observed)
-    for unit in observed.trace.labels:
-        yield unit, list(units.signals(unit))
-    yield "semaphores", list(_semaphores(observed))
-    if _rows_fit(observed):
-        yield "pe_rows", list(_rows(observed))
+def _scopes(observed: Observed) -> Iterator[_Scope]:
+    """Yield each scope; those of a core stand together."""
+    units, rows_fit = _Units(observed), _rows_fit(observed)
+    for place in observed.places or ("",):
+        for unit in observed.trace.labels:
+            if place_in(unit) == place:
+                yield _Scope(place, _within(unit, place) or COMMANDS, list(units.signals(unit)))
+        yield _Scope(place, "semaphores", list(_semaphores(observed, place)))
+        array = f"{place}.{ARRAY}" if place else ARRAY
+        if rows_fit and array in observed.shapes:
+            yield _Scope(place, "pe_rows", list(_rows(observed, array)))
+
+
+def _within(name: str, place: str) -> str:
+    """Return the name of something in its core or processor."""
+    return name.removeprefix(place).removeprefix(".") if place else name
 
 
 class _Units:
@@ -207,36 +231,43 @@ def _wire(spans: Iterable[tuple[int, int]]) -> Iterator[SignalChange]:
         yield end, "0"
 
 
-def _semaphores(observed: Observed) -> Iterator[_Signal]:
-    """Yield the count of each semaphore, from the cycle of a post on."""
+def _semaphores(observed: Observed, place: str) -> Iterator[_Signal]:
+    """Yield the count of each semaphore of a place, from the cycle of a post on."""
     posts: defaultdict[int, list[SemaphoreEvent]] = defaultdict(list)
     for event in observed.trace.semaphores:
         if event.kind == "post":
             posts[event.semaphore].append(event)
-    for number, name in enumerate(_distinct(observed.semaphores)):
+    numbers = [
+        n for n, name in enumerate(observed.semaphores) if not place or place_in(name) == place
+    ]
+    names = _distinct(_within(observed.semaphores[number], place) for number in numbers)
+    for number, name in zip(numbers, names, strict=True):
         counts = ((event.tick, f"{event.value:b}") for event in posts[number])
         yield _Signal(name, NUMBER, "0", counts)
 
 
-def _rows(observed: Observed) -> Iterator[_Signal]:
+def _rows(observed: Observed, array: str) -> Iterator[_Signal]:
     """Yield a wire for each row of PEs: 1 while vectors are in its first PE."""
-    shape, period = observed.trace.grid.shape, observed.trace.periods[ARRAY]
+    shape, period = observed.shapes[array], observed.trace.periods[array]
     for row in range(shape.rows):
         delay = shape.entry + cycles_to(row, shape.hop[0], shape.cell[0])
-        yield _Signal(f"row{row}", WIRE, "0", _wire(_streams(observed, delay, period)))
+        yield _Signal(f"row{row}", WIRE, "0", _wire(_streams(observed, array, delay, period)))
 
 
-def _streams(observed: Observed, delay: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield the ticks in which the array streams, so many cycles later."""
-    for each in observed.trace.labels[ARRAY]:
+def _streams(observed: Observed, array: str, delay: int, period: int) -> Iterator[tuple[int, int]]:
+    """Yield the ticks in which an array streams, that many cycles later."""
+    for each in observed.trace.labels[array]:
         if each.label == STREAMING:
             yield (each.first + delay) * period, (each.stop + delay) * period
 
 
 def _rows_fit(observed: Observed) -> bool:
     """Return whether the rows of PEs change so seldom that they can be shown."""
-    streams = sum(each.label == STREAMING for each in observed.trace.labels[ARRAY])
-    return 2 * streams * observed.trace.grid.shape.rows <= MOST_ROW_CHANGES
+    changes = (
+        2 * shape.rows * sum(each.label == STREAMING for each in observed.trace.labels[array])
+        for array, shape in observed.shapes.items()
+    )
+    return sum(changes) <= MOST_ROW_CHANGES
 
 
 def _distinct(names: Iterable[str]) -> Iterator[str]:

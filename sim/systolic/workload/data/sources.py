@@ -89,7 +89,7 @@ def load_data(source: DataSource, shape: Shape) -> Array:
         return np.array(images.of(load_data(replace(source, images=None), whole)))
     check_host_memory(shape)
     if source.kind == "file":
-        return _from_file(source.path, _read(source, shape.dims), shape)
+        return fitted(source.path, _read(source, shape.dims), shape)
     limits = number_limits(shape)
     if limits is not None and source.deviation != 1:
         raise WorkloadError(f"deviation {source.deviation:g}: only random floats have one: {shape}")
@@ -151,7 +151,15 @@ def _read(source: DataSource, dims: tuple[int, ...]) -> Array:
     return found
 
 
-def _from_file(path: Path, found: Array, shape: Shape) -> Array:
+def fitted(path: Path | str, found: Array, shape: Shape) -> Array:
+    """Return an array in the type of a shape: integers unchanged, floats rounded to nearest even.
+
+    path: the file of the array, or another name of it, for messages.
+
+    Raises:
+        WorkloadError: the array holds something that the type cannot hold.
+
+    """
     limits = number_limits(shape)
     if found.dtype.kind == "V":
         return _reinterpret(path, found, shape)
@@ -162,7 +170,7 @@ def _from_file(path: Path, found: Array, shape: Shape) -> Array:
     return _to_integer(path, found, shape, limits)
 
 
-def _reinterpret(path: Path, found: Array, shape: Shape) -> Array:
+def _reinterpret(path: Path | str, found: Array, shape: Shape) -> Array:
     # numpy writes types it does not know (bfloat16, float8) as plain bytes of their size.
     same_size = found.dtype.itemsize == shape.dtype.itemsize
     if found.dtype.names or not same_size or shape.dtype in PLAIN_TYPES:
@@ -170,7 +178,7 @@ def _reinterpret(path: Path, found: Array, shape: Shape) -> Array:
     return np.asarray(found, order="C").view(shape.dtype)
 
 
-def _to_float(path: Path, found: Array, shape: Shape) -> Array:
+def _to_float(path: Path | str, found: Array, shape: Shape) -> Array:
     with _quiet():
         values = np.asarray(found.astype(shape.dtype), order="C")
         lost = np.isfinite(found) & ~np.isfinite(values)
@@ -178,7 +186,7 @@ def _to_float(path: Path, found: Array, shape: Shape) -> Array:
     return values
 
 
-def _to_integer(path: Path, found: Array, shape: Shape, limits: tuple[int, int]) -> Array:
+def _to_integer(path: Path | str, found: Array, shape: Shape, limits: tuple[int, int]) -> Array:
     low, high = limits
     with _quiet():
         # Found by comparisons alone: a NaN fails both, and a conversion could change the number.
@@ -191,7 +199,7 @@ def _to_integer(path: Path, found: Array, shape: Shape, limits: tuple[int, int])
     return values
 
 
-def _refuse(path: Path, found: Array, lost: npt.NDArray[np.bool_], why: str) -> None:
+def _refuse(path: Path | str, found: Array, lost: npt.NDArray[np.bool_], why: str) -> None:
     if lost.any():
         index = [int(i) for i in np.argwhere(lost)[0]]
         raise WorkloadError(f"{path}: holds {found[tuple(index)]} at {index}, {why}")

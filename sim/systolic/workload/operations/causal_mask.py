@@ -1,5 +1,7 @@
 """Causal mask: what lies above a diagonal becomes one value, as attention hides later positions.
 
+Or what lies below it: then it is the upper triangle that stays.
+
 Which elements stay follows from their places alone, so nothing of a mask is in memory. An engine
 keeps the bits of what stays and has the result's type; other types are converted as by `cast`.
 """
@@ -17,7 +19,16 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
+from systolic.workload.operations.pad import check_value, value_in
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    Rules,
+    check_gives,
+    is_integer,
+    plain,
+)
 from systolic.workload.operations.softmax import check_floats
 
 
@@ -29,9 +40,14 @@ class CausalMaskAttributes(Attributes):
         int, Field(description="column j of row i stays if j <= i + offset (default: 0)")
     ] = 0
     value: Annotated[float, Field(description="what the others become (default: -1e30)")] = -1e30
+    upper: Annotated[
+        bool, Field(description="column j stays if j >= i + offset instead (default: false)")
+    ] = False
 
     def kept(self, rows: int, cols: int) -> Array:
         """Return which elements of a matrix stay, bool [rows, cols]."""
+        if self.upper:
+            return ~np.tri(rows, cols, self.offset - 1, dtype=bool)
         return np.tri(rows, cols, self.offset, dtype=bool)
 
 
@@ -39,8 +55,10 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: CausalMaskAttributes
     (source,) = shapes
     if source.rank < 2:
         raise WorkloadError(f"needs rows and columns, found {plain(source)}")
-    check_floats(source, out)
+    if is_integer(source) != is_integer(out):
+        check_floats(source, out)
     check_gives(source, out.element_type, source.dims, out)
+    check_value(attributes.value, out)
     if not np.isfinite(_other(out, attributes).astype(np.float64)):
         raise WorkloadError(
             f"value: needs a number that is finite in {out.element_type} (products that turn a "
@@ -50,7 +68,7 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: CausalMaskAttributes
 
 def _other(out: Shape, attributes: CausalMaskAttributes) -> Array:
     """Return the value in the type of the result."""
-    return convert(np.asarray(attributes.value, np.float32), out.dtype)
+    return value_in(attributes.value, out)
 
 
 def _default_out(shapes: Sequence[Shape], attributes: CausalMaskAttributes) -> Shape:
@@ -61,7 +79,8 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: CausalMaskAttributes
     (array,) = arrays
     kept = attributes.kept(*array.shape[-2:])
     # The value is the number that the type holds for it: -1e30 is rounded before anything is done.
-    return np.where(kept, array.astype(np.float64), _other(out, attributes).astype(np.float64))
+    wide = np.int64 if array.dtype.kind in "iu" else np.float64
+    return np.where(kept, array.astype(wide), _other(out, attributes).astype(wide))
 
 
 def _reference(

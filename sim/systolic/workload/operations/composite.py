@@ -16,13 +16,17 @@ from systolic.workload.operations.activation import ACTIVATION
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.concat import CONCAT
+from systolic.workload.operations.constant import CONSTANT
 from systolic.workload.operations.conv2d import CONV2D
+from systolic.workload.operations.expand import EXPAND
+from systolic.workload.operations.iota import IOTA
 from systolic.workload.operations.matmul import MATMUL
 from systolic.workload.operations.pad import PAD
 from systolic.workload.operations.pool import POOL
 from systolic.workload.operations.recipe import OUT, CompositePart
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.reverse import REVERSE
 from systolic.workload.operations.row import AnyRow, Rules
 from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
@@ -46,6 +50,10 @@ PARTS: dict[str, AnyRow] = {
     "concat": CONCAT,
     "pad": PAD,
     "take": TAKE,
+    "reverse": REVERSE,
+    "expand": EXPAND,
+    "iota": IOTA,
+    "constant": CONSTANT,
 }
 """The operations that a composite may be made of."""
 MakeParts = Callable[[Sequence[Shape], Shape, Any], list[CompositePart]]

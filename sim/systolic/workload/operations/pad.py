@@ -100,9 +100,14 @@ def _check_mode(source: Shape, attributes: PadAttributes) -> None:
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: PadAttributes) -> None:
-    (source,), value = shapes, attributes.value
+    (source,) = shapes
     check_gives(source, source.element_type, _result_dims(source, attributes), out)
     _check_mode(source, attributes)
+    check_value(attributes.value, out)
+
+
+def check_value(value: float, out: Shape) -> None:
+    """Raise WorkloadError for a value that an integer of a result cannot have."""
     if out.dtype.kind in "iu":
         limits = np.iinfo(out.dtype)
         if not (value == value // 1 and limits.min <= value <= limits.max):
@@ -139,18 +144,18 @@ def _padded(array: Array, attributes: PadAttributes, value: Array) -> Array:
 def _exact(arrays: Sequence[Array], out: Shape, attributes: PadAttributes) -> Array:
     (array,) = arrays
     wide = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
-    return _padded(wide, attributes, _value(out, attributes).astype(wide.dtype))
+    return _padded(wide, attributes, value_in(attributes.value, out).astype(wide.dtype))
 
 
 def _reference(
     arrays: Sequence[Array], out: Shape, attributes: PadAttributes, rules: Rules
 ) -> Array:
-    return _padded(arrays[0], attributes, _value(out, attributes))
+    return _padded(arrays[0], attributes, value_in(attributes.value, out))
 
 
-def _value(out: Shape, attributes: PadAttributes) -> Array:
-    """Return the value as the type of the result holds it: it is rounded before it is used."""
-    value = np.asarray(attributes.value, np.float64)
+def value_in(number: float, out: Shape) -> Array:
+    """Return a value as the type of the result holds it: it is rounded before it is used."""
+    value = np.asarray(number, np.float64)
     single = value.astype(np.int64 if out.dtype.kind in "iu" else np.float32)
     return convert(single, out.dtype)
 

@@ -13,8 +13,12 @@ from systolic.layout import Layout, Shape
 from systolic.workload.operations.activation import ActivationAttributes, FunctionName
 from systolic.workload.operations.binary import BinaryAttributes, OperatorName
 from systolic.workload.operations.concat import ConcatAttributes
+from systolic.workload.operations.constant import ConstantAttributes
+from systolic.workload.operations.expand import ExpandAttributes
+from systolic.workload.operations.iota import IotaAttributes
 from systolic.workload.operations.pad import PadAttributes
 from systolic.workload.operations.reduce import ReduceAttributes, ReductionName, kept_axes
+from systolic.workload.operations.reverse import ReverseAttributes
 from systolic.workload.operations.row import NO_ATTRIBUTES, Attributes
 from systolic.workload.operations.slice import SliceAttributes
 from systolic.workload.operations.take import TakeAttributes
@@ -47,10 +51,15 @@ class Recipe:
         return self._shapes[name]
 
     def done(self, out: Shape) -> list[CompositePart]:
-        """Return the parts, of which the last makes the result `out`."""
-        *before, last = self.parts
+        """Return the parts, of which the last makes the result `out`, without those in vain."""
+        last = self.parts[-1]
         assert last.shape.dims == out.dims, "the last part makes the result"
-        return [*before, replace(last, name=OUT, shape=out)]
+        found, wanted = [replace(last, name=OUT, shape=out)], {*last.inputs}
+        for part in reversed(self.parts[:-1]):
+            if part.name in wanted:
+                found.append(part)
+                wanted.update(part.inputs)
+        return found[::-1]
 
     def add(
         self,
@@ -120,6 +129,45 @@ class Recipe:
         name = OUT if out is not None else ""
         return self.add("binary", (lhs, rhs), out or wide, attributes, name)
 
+    def combined(
+        self, operator: OperatorName, lhs: str, rhs: str, to: str, matched: Sequence[int] = ()
+    ) -> str:
+        """Return lhs operator rhs in a type. matched: dimensions of the operand of less rank."""
+        dims = [self._shapes[name].dims for name in (lhs, rhs)]
+        ranks = {*map(len, dims)}
+        size = max(dims, key=len)
+        if len(ranks) == 1:
+            size = tuple(map(max, zip(*dims, strict=True)))
+        given = tuple(matched) if len(ranks) > 1 and 0 not in ranks else None
+        return self.add("binary", (lhs, rhs), Shape(to, size), BinaryAttributes(operator, given))
+
+    def function(
+        self, function: FunctionName, source: str, scale: float = 1.0, bias: float = -0.0
+    ) -> str:
+        """Return function(x * scale + bias) in f32."""
+        shape = Shape("f32", self._shapes[source].dims)
+        return self.add("activation", (source,), shape, ActivationAttributes(function, scale, bias))
+
+    def select(self, predicate: str, on_true: str, on_false: str) -> str:
+        """Return one tensor where another is not 0, else a third; predicate, third: or a scalar."""
+        return self.add("select", (predicate, on_true, on_false), self._shapes[on_true])
+
+    def matmul(self, lhs: str, rhs: str, to: str = "f32") -> str:
+        """Return the product of two matrices in a type."""
+        dims = self._shapes[lhs].dims[0], self._shapes[rhs].dims[1]
+        return self.add("matmul", (lhs, rhs), Shape(to, dims))
+
+    # of places alone
+
+    def constant(self, value: float, element_type: str, dims: Sequence[int] = ()) -> str:
+        """Return a tensor of one value."""
+        shape = Shape(element_type, tuple(dims))
+        return self.add("constant", (), shape, ConstantAttributes(value))
+
+    def numbers(self, count: int, base: int = 0, each: int = 1) -> str:
+        """Return s32[count]: base, base + each, ..."""
+        return self.add("iota", (), Shape("s32", (count,)), IotaAttributes(base, each))
+
     # several elements to one
 
     def reduce(self, reduction: ReductionName, source: str, *axes: int) -> str:
@@ -138,36 +186,68 @@ class Recipe:
             return source
         return self.add("reshape", (source,), Shape(shape.element_type, tuple(dims)))
 
-    def transpose(self, source: str, permutation: Sequence[int]) -> str:
-        """Return the axes in another order."""
+    def transpose(self, source: str, permutation: Sequence[int], *, lies: bool = False) -> str:
+        """Return the axes in another order. lies: the elements stay where they lie in memory."""
         shape = self._shapes[source]
         if list(permutation) == sorted(permutation):
             return source
-        dims = tuple(shape.dims[axis] for axis in permutation)
+        made = Shape(shape.element_type, tuple(shape.dims[axis] for axis in permutation))
+        if lies and not shape.layout.tiles:
+            places = {axis: n for n, axis in enumerate(permutation)}
+            order = tuple(places[axis] for axis in shape.layout.minor_to_major)
+            made = Shape(made.element_type, made.dims, Layout(order))
         attributes = TransposeAttributes(tuple(permutation))
-        return self.add("transpose", (source,), Shape(shape.element_type, dims), attributes)
+        return self.add("transpose", (source,), made, attributes)
+
+    def box(
+        self, source: str, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]
+    ) -> str:
+        """Return every so many elements of a box; the tensor itself if that is all of them."""
+        shape = self._shapes[source]
+        if (*starts, *stops, *steps) == (*[0] * shape.rank, *shape.dims, *[1] * shape.rank):
+            return source
+        dims = tuple(len(range(*each)) for each in zip(starts, stops, steps, strict=True))
+        attributes = SliceAttributes(tuple(starts), tuple(stops), tuple(steps))
+        return self.add("slice", (source,), Shape(shape.element_type, dims), attributes)
 
     def slice(self, source: str, axis: int, start: int, stop: int, step: int = 1) -> str:
         """Return some of the elements along an axis."""
         shape = self._shapes[source]
-        if (start, stop, step) == (0, shape.dims[axis], 1):
-            return source
         starts, stops, steps = [0] * shape.rank, list(shape.dims), [1] * shape.rank
         starts[axis], stops[axis], steps[axis] = start, stop, step
-        dims = list(shape.dims)
-        dims[axis] = len(range(start, stop, step))
-        attributes = SliceAttributes(tuple(starts), tuple(stops), tuple(steps))
-        return self.add("slice", (source,), Shape(shape.element_type, tuple(dims)), attributes)
+        return self.box(source, starts, stops, steps)
 
-    def pad(self, source: str, sides: Sequence[tuple[int, int]], value: float = 0.0) -> str:
-        """Return a tensor with elements of a value around it: before and behind each axis."""
+    def pad(
+        self,
+        source: str,
+        sides: Sequence[tuple[int, int]],
+        value: float = 0.0,
+        *,
+        between: Sequence[int] = (),
+    ) -> str:
+        """Return a tensor with elements of a value before, behind and between those of each axis.
+
+        Fewer than none before or behind take some away.
+        """
         shape = self._shapes[source]
-        if not any(map(any, sides)):
+        inside = tuple(between) or (0,) * shape.rank
+        if not any((*inside, *(n for pair in sides for n in pair))):
             return source
-        dims = tuple(low + n + high for (low, high), n in zip(sides, shape.dims, strict=True))
-        low, high = zip(*sides, strict=True)
-        attributes = PadAttributes(tuple(low), tuple(high), value)
+        dims = tuple(
+            low + size + (size - 1) * inner + high
+            for (low, high), inner, size in zip(sides, inside, shape.dims, strict=True)
+        )
+        low, high = (tuple(each) for each in zip(*sides, strict=True))
+        attributes = PadAttributes(low, high, value, inside if any(inside) else None)
         return self.add("pad", (source,), Shape(shape.element_type, dims), attributes)
+
+    def reverse(self, source: str, axes: Sequence[int]) -> str:
+        """Return a tensor with some axes backwards."""
+        shape = self._shapes[source]
+        turned = tuple(axis for axis in axes if shape.dims[axis] > 1)
+        if not turned:
+            return source
+        return self.add("reverse", (source,), shape, ReverseAttributes(turned))
 
     def take(self, source: str, axis: int, indices: Sequence[int]) -> str:
         """Return places along an axis."""
@@ -177,6 +257,14 @@ class Recipe:
         dims = (*shape.dims[:axis], len(indices), *shape.dims[axis + 1 :])
         attributes = TakeAttributes(tuple(indices), axis)
         return self.add("take", (source,), Shape(shape.element_type, dims), attributes)
+
+    def expand(self, source: str, dims: Sequence[int]) -> str:
+        """Return a tensor spread along the dimensions in which its size is 1."""
+        shape = self._shapes[source]
+        if shape.dims == tuple(dims):
+            return source
+        made = Shape(shape.element_type, tuple(dims))
+        return self.add("expand", (source,), made, ExpandAttributes())
 
     def concat(self, sources: Sequence[str], axis: int) -> str:
         """Return tensors one behind the other along an axis; a lone one as it is."""

@@ -79,6 +79,8 @@ class Row(Generic[A]):
     parts(shapes, out, attributes): of a composite, the operations that it is made of
     (`recipe.CompositePart`). None: it is lowered itself. lowered: it is lowered itself where it has
     no parts, which depends on its shapes and attributes.
+    needs(shapes, out, attributes): how many elements of each operand count at all, where some may
+    not (None: all do).
     computes: its results are other numbers than its operands, not only in other places or types.
 
     Arrays are in logical order, one for each input.
@@ -91,6 +93,7 @@ class Row(Generic[A]):
     attributes: type[A]
     settle: Callable[[Sequence[Shape], A], A] = as_given
     default_out: Callable[[Sequence[Shape], A], Shape] | None = None
+    needs: Callable[[Sequence[Shape], Shape, A], Sequence[int]] | None = None
     result: str = "out"
     computes: bool = False
     more_operands: bool = False

@@ -1,4 +1,4 @@
-"""Slice: the elements of a box of a tensor, or every so many of them."""
+"""Slice: the elements of a box of a tensor, or one in every few of them."""
 
 from __future__ import annotations
 

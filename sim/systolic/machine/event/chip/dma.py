@@ -175,6 +175,7 @@ class ChipDmaUnit(DmaUnit):
         times = InstructionTimes(index, self.name, start, first, done, done)
         for stream in streams[:-1]:
             self.note_stalls(index, stream)
+            self.context.use_ports(stream)
         self.finish(times, streams[-1])
         for stream in streams:
             for port, cycles in stream.port_cycles.items():

@@ -11,8 +11,6 @@ from systolic.machine.event.dma.pace import (
     BytePace,
     HeldShares,
     pace_of,
-    resting_pace,
-    steady_pace,
 )
 
 WireBeats = tuple[int, ...]
@@ -72,25 +70,3 @@ def _amount(rate: WayRate, engines: int, cycle: int) -> int:
     if rate.wires:
         shares.append(rate.wires * rate.beats[cycle % len(rate.beats)])
     return min(shares)
-
-
-class BestWay(NamedTuple):
-    """A rate that a copy never exceeds: as if it alone held shares.
-
-    most: bytes in a cycle but for its engine's; 0: nothing else limits it.
-    """
-
-    own: int
-    most: int
-    working: tuple[int, int] = ALWAYS
-
-    @property
-    def phases(self) -> int:
-        """Return after how many cycles every pace at this rate repeats."""
-        return self.working[1]
-
-    def pace(self, engines: int) -> BytePace:
-        """Return the pace of what so many engines move side by side."""
-        own = self.own * engines
-        best = min(own, self.most) if self.most else own
-        return steady_pace(best) if self.working == ALWAYS else resting_pace(best, self.working)

@@ -19,7 +19,7 @@ from systolic.isa import Access, Buffer, DmaCopy, DmaMove
 from systolic.isa.legality.chip_program import copy_ends
 from systolic.machine.event.chip.bursts import BankedControllers, BurstPiece, burst_piece
 from systolic.machine.event.chip.ports import base_of, core_of
-from systolic.machine.event.chip.rates import BestWay, WayRate, WireBeats, beats_of
+from systolic.machine.event.chip.rates import WayRate, WireBeats, beats_of
 from systolic.machine.event.dma.costs import working_cycles
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
@@ -29,7 +29,7 @@ from systolic.machine.event.dma.descriptors import (
     spread_order,
 )
 from systolic.machine.event.dma.ends import READ, READ_AND_WRITE, WRITE, CopyEnd, CopyEnds, end_of
-from systolic.machine.event.dma.pace import ALWAYS, HeldShares
+from systolic.machine.event.dma.pace import ALWAYS, BestRate, HeldShares
 from systolic.machine.event.dma.plan import CopyPlan
 from systolic.machine.event.ports.ports import Need, Needs
 from systolic.machine.event.ports.stream import Holding, ShareOfBytes
@@ -308,7 +308,7 @@ class Ways:
         """Return the numbers of the controllers by their names."""
         return _controllers(len(self._drams))
 
-    def best(self, copy: DmaCopy, holdings: tuple[Holding, ...]) -> BestWay:
+    def best(self, copy: DmaCopy, holdings: tuple[Holding, ...]) -> BestRate:
         """Return a rate that a piece with these holdings never exceeds."""
         limits = list[int]()
         for pool, held in holdings:
@@ -318,7 +318,8 @@ class Ways:
             elif ENGINE not in pool:
                 limits.append(self._wires // held * max(self._beats))
         most = min(limits) if limits else 0
-        return BestWay(self._dma.bytes_per_cycle, most, working_cycles(self._own, copy))
+        own, held = self._dma.bytes_per_cycle, 1 if most else 0
+        return BestRate(own, most, held, working_cycles(self._own, copy))
 
 
 def _is_code(at: str) -> bool:

@@ -264,7 +264,8 @@ class SharedRate(NamedTuple):
 class BestRate(NamedTuple):
     """A rate that a copy never exceeds: its engine's own, and DRAM's of which it holds shares.
 
-    working: bytes move in the first of so many cycles.
+    total: of several cores the least of what it holds a share of. working: bytes move in the first
+    of so many cycles.
     """
 
     own: int

@@ -148,7 +148,7 @@ def _meet(one: Stream, a: Need, other: Stream, b: Need) -> bool:
 def _turns(phase: int, step: int, used: tuple[int, int], *, first: bool) -> int | None:
     """Return the least n for which phase + n * step is free; None if none is.
 
-    used: of every so many ticks, so many from the first on. first: in the tick in which a use
+    used: (first ticks, of a number of ticks). first: in the tick in which a use
     begins, the port is free as well.
     """
     every, long = used

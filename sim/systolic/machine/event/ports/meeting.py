@@ -30,7 +30,7 @@ Column = npt.NDArray[np.int64]
 NEVER = (1 << 62) - 1
 """Behind all ticks; compiled code has no greater integer that takes one word."""
 MOST_SWEPT = 400 if IS_COMPILED else 48
-"""So many uses are compared one by one; more of them by numpy, whose calls take as long."""
+"""The most uses that are compared one by one; more of them by numpy, whose calls take as long."""
 
 
 def first_meeting(one: PlacedCourse, other: PlacedCourse, now: int) -> int:

@@ -22,7 +22,7 @@ MOST_DECISIONS = 1 << 12
 """The most decisions that a contest remembers; a longer round is not found."""
 
 FEWEST_DECISIONS = 2
-"""Before so many decisions nothing is remembered: most contests are over, and none has a round."""
+"""Nothing is remembered of fewer decisions: most contests are over by then without a round."""
 
 
 class _Decision(NamedTuple):

@@ -39,7 +39,7 @@ class Lost(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """So many shares of a bandwidth that streams divide among themselves, by its name."""
+    """A number of shares of a bandwidth that streams divide among themselves, by its name."""
 
     pool: str
     shares: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from systolic.hw.spec.places import OWN, ChipPlace, joined
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import FetchTimes, InstructionTimes, Stall
@@ -25,7 +27,6 @@ class PlacedRecorder(Recorder):
         self.place = str(place)
         self._winners = OWN if names_winners else str(place)
         self.transfers = whole.transfers
-        self.loads, self.matmuls = whole.loads, whole.matmuls
 
     def words(self, kind: str, unit: str, instruction: int, words: Words) -> None:
         """Record words if that kind is wanted."""
@@ -46,8 +47,12 @@ class PlacedRecorder(Recorder):
         self._whole.claim(self._named(unit), label, first, stop, order)
 
     def hand_on(self) -> None:
-        """Hand on the times, the stalls and the fetches, which units put into lists."""
+        """Hand on what units put into lists."""
         whole, first = self._whole, self._first
+        for load in self.loads:
+            whole.loads.append(replace(load, instruction=load.instruction + first))
+        for multiply in self.matmuls:
+            whole.matmuls.append(replace(multiply, instruction=multiply.instruction + first))
         for times in self.times:
             whole.times.append(
                 InstructionTimes(times[0] + first, self._named(times.unit), *times[2:])

@@ -2,7 +2,7 @@
 
 An engine's list of rates is gone through from its top; the first that fits the instruction holds. A
 group that does not pass the ports of the state buffer in one step is divided: n elements of it have
-so many steps as is their part of those of the whole group, but one at least.
+as many steps as is their part of those of the whole group, but one at least.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from systolic.isa.effects import (
 class GroupRate(NamedTuple):
     """How many elements a group has, and from when to when its steps are.
 
-    elements: of a group; groups, steps: so many groups take so many steps, and any others in
+    elements: of a group; groups, steps: the groups that take these steps, and any others in
     proportion, up to a whole step; fixed_cycles: before the first step of all; apart_cycles: from
     the start of the instruction to that of the next, at least.
     """

@@ -285,7 +285,7 @@ class Grid:
 
 
 def _planes(*sizes: int) -> list[Array]:
-    """Return zero planes of so many words, apart enough not to share cache sets.
+    """Return zero planes of some words each, apart enough not to share cache sets.
 
     Planes a multiple of a page apart slow each other down several times.
     """

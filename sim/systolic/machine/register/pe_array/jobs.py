@@ -93,7 +93,7 @@ class ArrayJob(Job):
         self.due = cycle
 
     def send(self, cycle: int, tick: int, cycles: int) -> None:
-        """Count a read, behind which the next is due in so many cycles."""
+        """Count a read, behind which the next is due in that many cycles."""
         self.begin_work(tick)
         self.sent += 1
         self.due = cycle + cycles
@@ -225,7 +225,7 @@ class MatMulJob(ArrayJob):
         return [first, *(self.rows[:, offsets[number]] for offsets in self.further)]
 
     def slow_down(self, factor: int) -> None:
-        """Let every vector take so many times as long."""
+        """Let every vector take longer by a factor."""
         self.vector_cycles *= factor
 
     @property

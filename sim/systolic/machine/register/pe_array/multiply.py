@@ -13,7 +13,7 @@ import numpy.typing as npt
 from systolic.arrays import Array
 
 MANY_PRODUCTS = 50_000_000
-"""From so many on in a run, loading numba costs less than it saves."""
+"""From this number on in a run, loading numba costs less than it saves."""
 
 
 def plain_step(products: int) -> Callable[[Array, Array, Array], None]:
