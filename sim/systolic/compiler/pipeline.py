@@ -121,7 +121,9 @@ def _of_streams(
     parts = with_predicates(expanded(graph), chip)
     carried_graph(parts, chip)  # refuses the types that no unit takes
     found = streamed(parts, chip, options, judge)
-    return found and _as_program(name, graph, chip, options, found, every=every)
+    if found is None:
+        return None
+    return _as_program(name, graph, chip, options, found, every=every)
 
 
 def _best_passed(

@@ -31,7 +31,7 @@ MOST_JUDGED = 20_000
 """Programs of more instructions are not simulated: their estimate must do."""
 
 
-class Known(NamedTuple):
+class CompiledPart(NamedTuple):
     """A part, what it was compiled to, and the ticks that it takes alone."""
 
     part: GraphPart
@@ -46,7 +46,7 @@ class Share(NamedTuple):
     boxes: tuple[Box, ...]
 
 
-class Way(NamedTuple):
+class Division(NamedTuple):
     """What a group is made of, and the ticks of its parts one after another."""
 
     ticks: int
@@ -61,8 +61,8 @@ class Chooser:
     options: Options
     compile_part: CompilePart
     judge: TickJudge | None
-    known: dict[object, Known | CompileError] = field(default_factory=dict)
-    ways: dict[object, Way] = field(default_factory=dict)
+    known: dict[object, CompiledPart | CompileError] = field(default_factory=dict)
+    ways: dict[object, Division] = field(default_factory=dict)
 
     def parts(self, graph: Graph, group: Sequence[Operation]) -> list[GraphPart]:
         """Return the parts that do a group.
@@ -75,7 +75,7 @@ class Chooser:
             found += [_part(graph, operations, box) for box in share.boxes]
         return found
 
-    def of(self, part: GraphPart) -> Known:
+    def of(self, part: GraphPart) -> CompiledPart:
         """Return an equal part that is compiled.
 
         Raises CompileError if it does not fit the chip.
@@ -87,7 +87,7 @@ class Chooser:
             except CompileError as error:
                 self.known[key] = error
             else:
-                self.known[key] = Known(part, compiled, self._ticks(compiled))
+                self.known[key] = CompiledPart(part, compiled, self._ticks(compiled))
         found = self.known[key]
         if isinstance(found, CompileError):
             raise found
@@ -98,13 +98,13 @@ class Chooser:
             return self.judge(compiled.program)
         return estimated_ticks(compiled.scheduled.drafts, self.chip)
 
-    def _best(self, graph: Graph, group: Sequence[Operation]) -> Way:
+    def _best(self, graph: Graph, group: Sequence[Operation]) -> Division:
         """Return the way of the fewest ticks."""
         key = _part(graph, group, None).key(self.options)
         if key not in self.ways:
             refused: CompileError | None = None
             try:
-                best: Way | None = self._together(graph, group)
+                best: Division | None = self._together(graph, group)
             except CompileError as error:
                 best, refused = None, error
             apart = self._apart(graph, group, best)
@@ -114,7 +114,9 @@ class Chooser:
             self.ways[key] = min(found, key=lambda way: way.ticks)
         return self.ways[key]
 
-    def _apart(self, graph: Graph, group: Sequence[Operation], best: Way | None) -> Way | None:
+    def _apart(
+        self, graph: Graph, group: Sequence[Operation], best: Division | None
+    ) -> Division | None:
         """Return the way in which a product, or each part of a composite, is by itself.
 
         None if there is none, or if it is slower than the best already when so much is known.
@@ -122,7 +124,7 @@ class Chooser:
         some = _parts(graph, group)
         if len(some) < 2:
             return None
-        ways: list[Way] = []
+        ways: list[Division] = []
         left = [floor_ticks(graph, each, self.chip) for each in some]
         for number, each in enumerate(some):
             ticks = sum(way.ticks for way in ways) + sum(left[number:])
@@ -134,11 +136,11 @@ class Chooser:
             for each, way in zip(some, ways, strict=True)
             for share in way.shares
         ]
-        return Way(sum(way.ticks for way in ways), tuple(shares))
+        return Division(sum(way.ticks for way in ways), tuple(shares))
 
-    def _together(self, graph: Graph, group: Sequence[Operation]) -> Way:
+    def _together(self, graph: Graph, group: Sequence[Operation]) -> Division:
         """Return the way of one part, or of a part for each box, if that takes fewer ticks."""
-        best: Way | None = None
+        best: Division | None = None
         refused: CompileError | None = None
         boxes: tuple[Box, ...] = ()
         for boxes in bands(graph.shape(group[-1].output), group, self.chip):
@@ -150,7 +152,7 @@ class Chooser:
                 continue
             if best is not None and ticks >= best.ticks:
                 break
-            best = Way(ticks, (Share(tuple(range(len(group))), tuple(boxes)),))
+            best = Division(ticks, (Share(tuple(range(len(group))), tuple(boxes)),))
         if best is None:
             assert refused is not None
             raise (

@@ -58,7 +58,8 @@ class ImagesInDram:
         if channels != shape.dims[3]:
             return None
         row = width * channels
-        return cls(*shape.dims, height * row, row)
+        count, inside, across, _ = shape.dims
+        return cls(count, inside, across, channels, height * row, row)
 
     @property
     def is_dense(self) -> bool:
