@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
-from systolic.compiler.parts.graph_part import Box
+from systolic.compiler.parts.graph_part import TensorBox
 from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.streams.compiled import StreamedGraph
@@ -115,7 +115,7 @@ class PlacedPart:
 
     compiled: CompiledGraph
     first: int
-    boxes: Mapping[str, tuple[str, Box]]
+    boxes: Mapping[str, tuple[str, TensorBox]]
     layers: Mapping[str, str]
 
     @property

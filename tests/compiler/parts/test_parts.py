@@ -16,7 +16,7 @@ from systolic.compiler.parts.compiled import in_parts
 from systolic.compiler.parts.cuts import part_for
 from systolic.compiler.parts.divide import divided
 from systolic.compiler.parts.dram import DramRoom
-from systolic.compiler.parts.graph_part import Box
+from systolic.compiler.parts.graph_part import TensorBox
 from systolic.config import load_chip
 from systolic.errors import CompileError
 from systolic.isa import require_clean
@@ -147,7 +147,7 @@ def test_a_box_of_a_result_needs_just_its_boxes(make):
         dims = graph.shape(out).dims
         start = [rng.randrange(size) for size in dims]
         sizes = [rng.randint(1, size - first) for size, first in zip(dims, start, strict=True)]
-        part = part_for(graph, graph.operations, Box(tuple(start), tuple(sizes)))
+        part = part_for(graph, graph.operations, TensorBox(tuple(start), tuple(sizes)))
         if part is None:
             continue
         boxes += 1

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from systolic.compiler.parts.cuts import CUTS
-from systolic.compiler.parts.graph_part import Box
+from systolic.compiler.parts.graph_part import TensorBox
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Operation
@@ -18,7 +18,7 @@ from systolic.workload import Operation
 IMAGES = ("conv2d", "pool")
 
 
-def bands(shape: Shape, group: Sequence[Operation], chip: Chip) -> Iterator[tuple[Box, ...]]:
+def bands(shape: Shape, group: Sequence[Operation], chip: Chip) -> Iterator[tuple[TensorBox, ...]]:
     """Yield the boxes of a result in ever smaller sizes, the first time all of it in one.
 
     The last are a row of windows of one image, or of a matrix, with a block of its columns.
@@ -37,13 +37,13 @@ def bands(shape: Shape, group: Sequence[Operation], chip: Chip) -> Iterator[tupl
             yield _boxes(shape.dims, sizes)
 
 
-def _boxes(dims: Sequence[int], sizes: Sequence[int]) -> tuple[Box, ...]:
+def _boxes(dims: Sequence[int], sizes: Sequence[int]) -> tuple[TensorBox, ...]:
     """Return the boxes of these sizes that make up all of a result; the last ones are less."""
     along = [
         [(first, min(size, whole - first)) for first in range(0, whole, size)]
         for whole, size in zip(dims, sizes, strict=True)
     ]
     return tuple(
-        Box(tuple(first for first, _ in each), tuple(count for _, count in each))
+        TensorBox(tuple(first for first, _ in each), tuple(count for _, count in each))
         for each in product(*along)
     )

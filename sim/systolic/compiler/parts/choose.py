@@ -17,7 +17,7 @@ from systolic.compiler.parts.bands import bands
 from systolic.compiler.parts.cuts import part_for
 from systolic.compiler.parts.divide import PRODUCTS, groups
 from systolic.compiler.parts.floor import floor_ticks
-from systolic.compiler.parts.graph_part import Box, GraphPart
+from systolic.compiler.parts.graph_part import GraphPart, TensorBox
 from systolic.compiler.streams.plan import TickJudge
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
@@ -43,7 +43,7 @@ class Share(NamedTuple):
     """Some operations of a group, by their numbers, and the boxes of the result, a part each."""
 
     operations: tuple[int, ...]
-    boxes: tuple[Box, ...]
+    boxes: tuple[TensorBox, ...]
 
 
 class Division(NamedTuple):
@@ -142,7 +142,7 @@ class Chooser:
         """Return the way of one part, or of a part for each box, if that takes fewer ticks."""
         best: Division | None = None
         refused: CompileError | None = None
-        boxes: tuple[Box, ...] = ()
+        boxes: tuple[TensorBox, ...] = ()
         for boxes in bands(graph.shape(group[-1].output), group, self.chip):
             try:
                 made = [_part(graph, group, box) for box in boxes]
@@ -175,7 +175,7 @@ def _parts(graph: Graph, group: Sequence[Operation]) -> Sequence[Sequence[Operat
     return groups(graph, group, composites=False) if group[-1].part_of else [group]
 
 
-def _part(graph: Graph, group: Sequence[Operation], box: Box | None) -> GraphPart:
+def _part(graph: Graph, group: Sequence[Operation], box: TensorBox | None) -> GraphPart:
     """Return the part that makes a box.
 
     Raises CompileError if the operations cannot be cut so.

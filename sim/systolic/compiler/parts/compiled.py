@@ -16,9 +16,9 @@ from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.parts.choose import Chooser
 from systolic.compiler.parts.divide import Divided
 from systolic.compiler.parts.dram import DramRoom
-from systolic.compiler.parts.footprint import Page
-from systolic.compiler.parts.graph_part import Box, GraphPart, layers_between, names_between
+from systolic.compiler.parts.graph_part import GraphPart, TensorBox, layers_between, names_between
 from systolic.compiler.parts.join import Joiner, Users, scratch_span
+from systolic.compiler.parts.memory_use import MemoryPage
 from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.isa import Buffer
@@ -46,11 +46,11 @@ class _Use(NamedTuple):
     """A part read or wrote a box of a tensor; its last users of that."""
 
     tensor: str
-    box: Box
+    box: TensorBox
     lasts: list[Users]
     writes: bool
 
-    def makes(self, tensor: str, box: Box) -> bool:
+    def makes(self, tensor: str, box: TensorBox) -> bool:
         """Return whether it wrote elements of a box; of bytes seen as another tensor it may."""
         return self.writes and (tensor != self.tensor or box.meets(self.box))
 
@@ -158,7 +158,7 @@ class _Assembly:
                 self._room.give(name)
         for place in known.compiled.layers.dram:
             mine, box = boxes.get(place.name, ("", None))
-            if box == Box.whole(self._graph.shape(mine)) if mine else False:
+            if box == TensorBox.whole(self._graph.shape(mine)) if mine else False:
                 self._lies[mine] = place.shape
         return placed
 
@@ -177,10 +177,10 @@ class _Assembly:
         named = [placed.boxes[theirs] for theirs, _ in tensors.spans]
         for number, place in enumerate(places):
             own = number < len(named)
-            page = Page(Buffer.DRAM, number if own else -1)
+            page = MemoryPage(Buffer.DRAM, number if own else -1)
             if page not in found.firsts:
                 continue
-            tensor, box = named[number] if own else ("", Box((), ()))
+            tensor, box = named[number] if own else ("", TensorBox((), ()))
             firsts = [placed.first + n for n in found.firsts[page]]
             lasts = [tuple(placed.first + n for n in users) for users in found.lasts[page]]
             writes = page in found.written
@@ -191,7 +191,7 @@ class _Assembly:
                 self._join.wait_for(use.lasts, firsts)
             place.uses.append(_Use(tensor, box, lasts, writes))
 
-    def _first_byte(self, tensor: str, box: Box) -> int:
+    def _first_byte(self, tensor: str, box: TensorBox) -> int:
         """Return the byte of a tensor with which a box begins."""
         shape = carrier_shape(self._graph.shape(tensor))
         return int(shape.linear_index(box.start)) * shape.dtype.itemsize if any(box.start) else 0

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from systolic.compiler.ir.carried import is_packed
-from systolic.compiler.parts.graph_part import Box, GraphPart
+from systolic.compiler.parts.graph_part import GraphPart, TensorBox
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation, Tensor
@@ -27,15 +27,15 @@ from systolic.workload.operations.row import Attributes
 class Needed(NamedTuple):
     """A box of each operand, and the attributes of the operation on them."""
 
-    operands: tuple[Box, ...]
+    operands: tuple[TensorBox, ...]
     attributes: Attributes
 
 
-Cut = Callable[[Operation, Sequence[Shape], Box], Needed | None]
+NeededBy = Callable[[Operation, Sequence[Shape], TensorBox], Needed | None]
 """Returns what a box of the result needs, given the operands' shapes; None if it is no such box."""
 
 
-def _each_element(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
+def _each_element(op: Operation, shapes: Sequence[Shape], box: TensorBox) -> Needed:
     placed = ELEMENT_WISE[op.kind].placed
     found = []
     for shape in shapes:
@@ -43,11 +43,13 @@ def _each_element(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
         for here, dim in enumerate(placed(op, shape.dims, box.dims)):
             if dim is not None and shape.dims[dim] > 1:
                 start[dim], dims[dim] = box.start[here], box.dims[here]
-        found.append(Box(tuple(start), tuple(dims)))
+        found.append(TensorBox(tuple(start), tuple(dims)))
     return Needed(tuple(found), op.attributes)
 
 
-def _seen(windows: ImageWindows, source: Shape, box: Box) -> tuple[Box, tuple[int, ...]] | None:
+def _seen(
+    windows: ImageWindows, source: Shape, box: TensorBox
+) -> tuple[TensorBox, tuple[int, ...]] | None:
     """Return the box of images that windows see, all channels of it, and its padding.
 
     None if they see nothing but padding, which no smaller padding says.
@@ -63,10 +65,10 @@ def _seen(windows: ImageWindows, source: Shape, box: Box) -> tuple[Box, tuple[in
         if dims[axis] <= 0:
             return None
         padding += [start[axis] - first, stop - end]
-    return Box(tuple(start), tuple(dims)), tuple(padding)
+    return TensorBox(tuple(start), tuple(dims)), tuple(padding)
 
 
-def _conv2d(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed | None:
+def _conv2d(op: Operation, shapes: Sequence[Shape], box: TensorBox) -> Needed | None:
     given, (source, weights) = op.attributes_as(Conv2dAttributes), shapes
     seen = _seen(given.windows(weights), source, box)
     groups, left = divmod(box.dims[3] * given.groups, weights.dims[3])
@@ -79,22 +81,22 @@ def _conv2d(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed | None:
     else:
         taken = weights.dims[2]
         start, dims = (*images.start[:3], first * taken), (*images.dims[:3], groups * taken)
-        images = Box(start, dims)
-    some = Box((0, 0, 0, box.start[3]), (*weights.dims[:3], box.dims[3]))
+        images = TensorBox(start, dims)
+    some = TensorBox((0, 0, 0, box.start[3]), (*weights.dims[:3], box.dims[3]))
     return Needed((images, some), replace(given, padding=padding, groups=groups))
 
 
-def _pool(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed | None:
+def _pool(op: Operation, shapes: Sequence[Shape], box: TensorBox) -> Needed | None:
     given, (source,) = op.attributes_as(PoolAttributes), shapes
     seen = _seen(given.windows(), source, box)
     if seen is None:
         return None
     images, padding = seen
-    channels = Box((*images.start[:3], box.start[3]), (*images.dims[:3], box.dims[3]))
+    channels = TensorBox((*images.start[:3], box.start[3]), (*images.dims[:3], box.dims[3]))
     return Needed((channels,), replace(given, padding=padding))
 
 
-def _matmul(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
+def _matmul(op: Operation, shapes: Sequence[Shape], box: TensorBox) -> Needed:
     found = []
     for side, shape in enumerate(shapes):
         start, dims = [0] * shape.rank, list(shape.dims)
@@ -104,31 +106,31 @@ def _matmul(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
             batch = axis < shape.rank - 2 and shape.dims[axis] > 1
             if batch or axis == kept:
                 start[axis], dims[axis] = box.start[here], box.dims[here]
-        found.append(Box(tuple(start), tuple(dims)))
+        found.append(TensorBox(tuple(start), tuple(dims)))
     return Needed(tuple(found), op.attributes)
 
 
-def _reduce(op: Operation, shapes: Sequence[Shape], box: Box) -> Needed:
+def _reduce(op: Operation, shapes: Sequence[Shape], box: TensorBox) -> Needed:
     (source,) = shapes
     kept = kept_axes(source.rank, op.attributes_as(ReduceAttributes).reduced(source.rank))
     start, dims = [0] * source.rank, list(source.dims)
     for here, axis in enumerate(kept):
         start[axis], dims[axis] = box.start[here], box.dims[here]
-    return Needed((Box(tuple(start), tuple(dims)),), op.attributes)
+    return Needed((TensorBox(tuple(start), tuple(dims)),), op.attributes)
 
 
-_OWN: dict[str, Cut] = {
+_OWN: dict[str, NeededBy] = {
     "conv2d": _conv2d,
     "pool": _pool,
     "matmul": _matmul,
     "reduce": _reduce,
 }
-CUTS: dict[str, Cut] = _OWN | dict[str, Cut].fromkeys(ELEMENT_WISE, _each_element)
+CUTS: dict[str, NeededBy] = _OWN | dict[str, NeededBy].fromkeys(ELEMENT_WISE, _each_element)
 """Operations that can be done box by box."""
 
 
 def part_for(
-    graph: Graph, operations: Sequence[Operation], box: Box | None = None
+    graph: Graph, operations: Sequence[Operation], box: TensorBox | None = None
 ) -> GraphPart | None:
     """Return the part that makes a box of the last operation's result; all of it if none is given.
 
@@ -136,12 +138,12 @@ def part_for(
     needed lies in tiles, or its elements share bytes.
     """
     last, shapes = operations[-1], dict(graph.tensors)
-    boxes = {last.output: box or Box.whole(shapes[last.output].shape)}
+    boxes = {last.output: box or TensorBox.whole(shapes[last.output].shape)}
     found: list[Operation] = []
     for op in reversed(operations):
         mine, operands = boxes[op.output], [shapes[name].shape for name in op.inputs]
-        if mine == Box.whole(shapes[op.output].shape):
-            needed: Needed | None = Needed(tuple(map(Box.whole, operands)), op.attributes)
+        if mine == TensorBox.whole(shapes[op.output].shape):
+            needed: Needed | None = Needed(tuple(map(TensorBox.whole, operands)), op.attributes)
         else:
             needed = CUTS[op.kind](op, operands, mine) if op.kind in CUTS else None
         if needed is None:

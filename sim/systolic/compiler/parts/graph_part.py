@@ -18,14 +18,14 @@ from systolic.workload.options import Options
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class TensorBox:
     """A box of a tensor: its first index and its size, by dimension."""
 
     start: tuple[int, ...]
     dims: tuple[int, ...]
 
     @classmethod
-    def whole(cls, shape: Shape) -> Box:
+    def whole(cls, shape: Shape) -> TensorBox:
         """Return all of a tensor."""
         return cls((0,) * shape.rank, shape.dims)
 
@@ -34,7 +34,7 @@ class Box:
         """Return the box as slices of an array."""
         return tuple(slice(a, a + n) for a, n in zip(self.start, self.dims, strict=True))
 
-    def meets(self, other: Box) -> bool:
+    def meets(self, other: TensorBox) -> bool:
         """Return whether two boxes of one tensor have an element in common."""
         ends = zip(self.start, self.dims, other.start, other.dims, strict=True)
         return all(a < b + m and b < a + n for a, n, b, m in ends)
@@ -49,7 +49,7 @@ class GraphPart:
     """
 
     graph: Graph
-    boxes: Mapping[str, Box]
+    boxes: Mapping[str, TensorBox]
 
     def key(self, options: Options) -> tuple[Any, ...]:
         """Return what its program depends on: all but names, and where tensors lie."""

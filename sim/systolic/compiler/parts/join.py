@@ -2,7 +2,7 @@
 
 A part's program is taken as it is; its copies get the addresses of this run's tensors, and its
 semaphores get numbers of their own. Between parts only memory has to be in order: the first users
-of a page wait for the last users before them (`footprint`), and in DRAM those that read a box for
+of a page wait for the last users before them (`memory_use`), and in DRAM those that read a box for
 the parts that wrote some of it. So a part begins while others end.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
 from systolic.compiler.compiled import CompiledGraph, PlacedPart
-from systolic.compiler.parts.footprint import Footprint, Page, Tensors, footprint
+from systolic.compiler.parts.memory_use import MemoryPage, MemoryUse, Tensors, memory_use
 from systolic.compiler.sync.semaphores import Saving, Synchronised
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, Instruction, Post, Program, Wait
@@ -36,8 +36,8 @@ class Joiner:
     layers: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     needs: dict[int, dict[Users, str]] = field(default_factory=dict)
-    pages: dict[Page, list[Users]] = field(default_factory=dict)
-    _footprints: dict[int, tuple[Tensors, Footprint]] = field(default_factory=dict)
+    pages: dict[MemoryPage, list[Users]] = field(default_factory=dict)
+    _known_uses: dict[int, tuple[Tensors, MemoryUse]] = field(default_factory=dict)
 
     def add(self, placed: PlacedPart, bases: Sequence[int]) -> None:
         """Add a part's program.
@@ -71,13 +71,13 @@ class Joiner:
                 if not in_order:
                     needs[each] = other
 
-    def known(self, compiled: CompiledGraph) -> tuple[Tensors, Footprint]:
-        """Return where a compiled part has its tensors, and its footprint."""
-        if id(compiled) not in self._footprints:
+    def known(self, compiled: CompiledGraph) -> tuple[Tensors, MemoryUse]:
+        """Return where a compiled part has its tensors, and how it uses memory."""
+        if id(compiled) not in self._known_uses:
             tensors = Tensors(tensor_spans(compiled))
-            found = footprint(compiled.scheduled.drafts, self.chip, tensors)
-            self._footprints[id(compiled)] = tensors, found
-        return self._footprints[id(compiled)]
+            found = memory_use(compiled.scheduled.drafts, self.chip, tensors)
+            self._known_uses[id(compiled)] = tensors, found
+        return self._known_uses[id(compiled)]
 
     def program(self, name: str, savings: Sequence[Saving]) -> Synchronised:
         """Return the program of all parts."""

@@ -23,7 +23,7 @@ PAGES = 32
 """In how many pages the bytes of a partition are told apart."""
 
 
-class Page(NamedTuple):
+class MemoryPage(NamedTuple):
     """A part of a memory; of DRAM the number of a tensor (-1: what no tensor has)."""
 
     buffer: Buffer
@@ -31,16 +31,16 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class MemoryUse:
     """Of each page that a program uses: the numbers of its first and of its last users.
 
     firsts: one of each queue. lasts: those whose ends are the end of all use, by queue. written:
     the tensors in DRAM that it writes.
     """
 
-    firsts: Mapping[Page, tuple[int, ...]]
-    lasts: Mapping[Page, tuple[tuple[int, ...], ...]]
-    written: frozenset[Page]
+    firsts: Mapping[MemoryPage, tuple[int, ...]]
+    lasts: Mapping[MemoryPage, tuple[tuple[int, ...], ...]]
+    written: frozenset[MemoryPage]
 
 
 class Tensors(NamedTuple):
@@ -54,12 +54,12 @@ class Tensors(NamedTuple):
         return place if place >= 0 and at < self.spans[place][1].stop else -1
 
 
-def footprint(drafts: Sequence[Draft], chip: Chip, tensors: Tensors) -> Footprint:
-    """Return the footprint of instructions, whose dependencies the drafts tell."""
-    users: dict[Page, list[int]] = {}
-    written: set[Page] = set()
+def memory_use(drafts: Sequence[Draft], chip: Chip, tensors: Tensors) -> MemoryUse:
+    """Return how instructions use memory, whose dependencies the drafts tell."""
+    users: dict[MemoryPage, list[int]] = {}
+    written: set[MemoryPage] = set()
     for number, draft in enumerate(drafts):
-        found: dict[Page, None] = {}
+        found: dict[MemoryPage, None] = {}
         for access in writes(draft.instruction):
             found |= dict.fromkeys(_pages(access, chip, tensors))
         written.update(page for page in found if page.buffer is Buffer.DRAM)
@@ -67,16 +67,16 @@ def footprint(drafts: Sequence[Draft], chip: Chip, tensors: Tensors) -> Footprin
             found |= dict.fromkeys(_pages(access, chip, tensors))
         for page in found:
             users.setdefault(page, []).append(number)
-    return Footprint(
+    return MemoryUse(
         {page: tuple(_firsts(drafts, numbers)) for page, numbers in users.items()},
         {page: tuple(_lasts(drafts, numbers)) for page, numbers in users.items()},
         frozenset(written),
     )
 
 
-def _pages(access: Access, chip: Chip, tensors: Tensors) -> Iterator[Page]:
+def _pages(access: Access, chip: Chip, tensors: Tensors) -> Iterator[MemoryPage]:
     if access.buffer is Buffer.DRAM:
-        yield Page(Buffer.DRAM, tensors.number(access.low_and_high[0]))
+        yield MemoryPage(Buffer.DRAM, tensors.number(access.low_and_high[0]))
         return
     state = access.buffer is Buffer.STATE
     size = (
@@ -84,7 +84,7 @@ def _pages(access: Access, chip: Chip, tensors: Tensors) -> Iterator[Page]:
     )
     low, high = access.low_and_high
     for number in range(low // size, (high - 1) // size + 1):
-        yield Page(access.buffer, number)
+        yield MemoryPage(access.buffer, number)
 
 
 def _firsts(drafts: Sequence[Draft], users: Sequence[int]) -> Iterator[int]:
