@@ -69,7 +69,8 @@ def streamed(
     """
     planner = _Planner(chip, options, judge)
     ways: list[tuple[float, list[StreamWork], list[list[Planned]]]] = []
-    for way in streams(graph, chip):
+    for streams_of_way in streams(graph, chip):
+        way = [_with_holes(stream, streams_of_way) for stream in streams_of_way]
         plans = [planner.best(stream) for stream in way]
         fitting = [each for each in plans if each is not None]
         if len(fitting) == len(way):
@@ -112,6 +113,19 @@ def convolved(graph: Graph, chip: Chip, options: Options) -> Iterator[StreamedGr
             )
             found = tuple(stage.drafts.found)
             yield StreamedGraph(found, places.places(), (said,), number, work)
+
+
+def _with_holes(stream: StreamWork, every: Sequence[StreamWork]) -> StreamWork:
+    """Return a stream that knows which tensors other streams make with padding in them."""
+    holes = {
+        each.output for each in every if each.shape.padded_elements() > each.shape.num_elements()
+    }
+
+    def known(frame: StreamFrame) -> StreamFrame:
+        sides = tuple(replace(side, holes=side.tensor in holes) for side in frame.sides)
+        return replace(frame, sides=sides)
+
+    return replace(stream, ways=tuple(tuple(map(known, way)) for way in stream.ways))
 
 
 def _places(graph: Graph, chip: Chip, found: Sequence[StreamWork]) -> DramPlaces:

@@ -188,6 +188,9 @@ def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
             key=lambda m: m.steps[side],
         )
         own, unit = [0], 1
+        if frame.sides[side].holes:
+            choices.append(own)
+            continue
         for number, mode in enumerate(modes, 1):
             if mode.steps[side] < 0:
                 break
@@ -238,9 +241,9 @@ def _divisors(count: int) -> list[int]:
 def _runs_per_element(frame: StreamFrame, columns: list[int], side: int) -> float:
     """Return how many runs a side has for each element of a tile."""
     run, total = 1, math.prod(columns)
-    order = sorted(range(len(columns)), key=lambda n: frame.modes[n].steps[side])
+    order = sorted(range(len(columns)), key=lambda n: abs(frame.modes[n].steps[side]))
     for n in order:
-        step = frame.modes[n].steps[side]
+        step = abs(frame.modes[n].steps[side])
         if step == 0:
             continue
         if step != run:

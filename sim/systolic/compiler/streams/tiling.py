@@ -163,9 +163,15 @@ class TileShape:
             for number in brought:
                 steps[number] = modes[number].steps[side]
         for number in reversed(order[: len(order) - len(brought)]):
-            steps[number] = size
+            steps[number] = size if modes[number].steps[side] > 0 else -size
             size *= modes[number].extent
         return ColumnPlaces(tuple(steps), size)
+
+    def first_held(self, part: FramePart, side: int) -> int:
+        """Return where a side's first element lies: behind what a mode goes through backwards."""
+        steps = self.held(part, side).steps
+        backwards = zip(steps, self.modes(part), strict=True)
+        return sum(-step * (mode.extent - 1) for step, mode in backwards if step < 0)
 
     def _order(self, modes: Sequence[Mode], side: int) -> list[int]:
         """Return the modes that move a side, in the order of its memory."""
@@ -173,14 +179,20 @@ class TileShape:
         return sorted(found, key=lambda n: -abs(modes[n].steps[side]))
 
     def loads(self, part: FramePart, side: int, ways: int) -> list[TileCopy]:
-        """Return the copies that bring an operand, in about so many equal ones."""
+        """Return the copies that bring an operand, in about so many equal ones.
+
+        What is gone through backwards comes forwards, in long runs: an engine turns it round.
+        """
         modes, held = self.modes(part), self.held(part, side)
         order = self._order(modes, side)
         kept = order[: len(order) - self.cut.gaps[side]]
-        columns = [(modes[n].steps[side], modes[n].extent, held.steps[n]) for n in kept]
+        columns = [(abs(modes[n].steps[side]), modes[n].extent, abs(held.steps[n])) for n in kept]
+        before = sum(
+            modes[n].steps[side] * (modes[n].extent - 1) for n in kept if modes[n].steps[side] < 0
+        )
         if self.cut.gaps[side] and len(kept) < len(order):
             columns.append((1, stretch((modes[n] for n in order[len(kept) :]), side), 1))
-        at = part.at[side] if part.at else 0
+        at = (part.at[side] if part.at else 0) + before
         found: list[TileCopy] = []
         for lanes, first, dram_at, _ in self._lane_groups(side):
             found += _moves(lanes, columns, _Begin(first, 0, at + dram_at), ways)

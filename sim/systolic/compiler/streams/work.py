@@ -19,10 +19,14 @@ from systolic.layout import Shape
 
 @dataclass(frozen=True, slots=True)
 class StreamSide:
-    """A tensor of which a stream reads or writes elements: its name, its type in memory."""
+    """A tensor of which a stream reads or writes elements: its name, its type in memory.
+
+    holes: between its elements there may be bytes that nothing writes, so these are not brought.
+    """
 
     tensor: str
     dtype: str
+    holes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class StreamFrame:
             )
             for part in self.parts
         ]
-        return [side.dtype for side in self.sides], self.modes, self.inner, parts
+        return [(side.dtype, side.holes) for side in self.sides], self.modes, self.inner, parts
 
 
 @dataclass(frozen=True, slots=True)
