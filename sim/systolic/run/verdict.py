@@ -21,7 +21,9 @@ from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
+from systolic.compiler.places.modes import places
 from systolic.compiler.streams.lines import k_tiles_of
+from systolic.compiler.streams.turned import TurnedSpans
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
@@ -79,6 +81,9 @@ def _expected(
     if compiled.parts:
         return _expected_in_parts(compiled, chip, inputs)
     (op, *others), graph = compiled.graph.operations, compiled.graph
+    if compiled.streamed is not None and compiled.streamed.convolution is None:
+        held = partial(_as_spans_leave_it, graph, compiled.streamed.turned)
+        return reference_values(graph, inputs, rules_of(chip), held=held), False
     if op.kind == "transpose" and not others:
         found = _transposed(compiled, chip, op, inputs[op.inputs[0]])
         return {**inputs, op.output: found}, False
@@ -115,6 +120,21 @@ def _expected_in_parts(
             shape = graph.shape(tensor)
             values.setdefault(tensor, np.zeros(shape.dims, shape.dtype))[box.slices] = made[name]
     return values, turned
+
+
+def _as_spans_leave_it(
+    graph: Graph, turned: Sequence[TurnedSpans], op: str, tensor: str, values: Array
+) -> Array:
+    """Return a tensor as an operation reads it, after the array has turned spans of it."""
+    mine = [spans for spans in turned if (spans.reader, spans.tensor) == (op, tensor)]
+    if not mine or _turns_whole(values):
+        return values
+    shape = graph.shape(tensor)
+    memory = pack(values, shape).ravel().copy()
+    for spans in mine:
+        at = spans.at + places(spans.terms)[:, None] + places(spans.spans)
+        memory[at] = reference_transpose(memory[at]).T
+    return unpack(memory, shape)
 
 
 def _verdict(

@@ -193,6 +193,11 @@ class ConvolutionEmitter:
         first = self._stage.bases[tensor] + at * SIZE_BYTES[dtype]
         return Access(Buffer.DRAM, dtype, 0, 1, first, pattern)
 
+    @property
+    def identity(self) -> Access:
+        """Return the identity with which stretches are turned."""
+        return self._state("identity", self._dtype, (0, self._height), 0, ((1, self._height),))
+
     # -- instructions
 
     def run(self) -> int:
