@@ -121,3 +121,28 @@ def test_layouts_of_the_text_are_those_of_the_tensors() -> None:
     for number, tensor in enumerate(imported.outputs):
         np.testing.assert_array_equal(result.outputs[tensor], VALUES[f"perm/out{number}"])
     assert path.exists()
+
+
+SMALL_TERM = """HloModule m
+
+ENTRY main {
+  x = f32[4]{0} parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[4]{0} broadcast(zero), dimensions={}
+  kept = f32[4]{0} maximum(x, zeros)
+  small = f32[] constant(1e-06)
+  smalls = f32[4]{0} broadcast(small), dimensions={}
+  safe = f32[4]{0} add(kept, smalls)
+  ROOT y = f32[4]{0} rsqrt(safe)
+}
+"""
+
+
+def test_a_small_term_is_not_taken_for_rounding(tmp_path: Path) -> None:
+    """max(x, 0) + 1e-6 is nearly max(x, 0), but its reciprocal root at 0 is not infinite."""
+    model = tmp_path / "small.hlo"
+    model.write_text(SMALL_TERM)
+    x = np.array([-1, 0, 1e-6, 2], np.float32)
+    result = systolic.run(model, "ideal_4x4", [x])
+    wanted = 1 / np.sqrt(np.maximum(x, 0).astype(np.float64) + 1e-6)
+    np.testing.assert_allclose(result.outputs["output_0"], wanted, rtol=1e-5)
