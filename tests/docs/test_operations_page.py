@@ -34,7 +34,7 @@ def test_every_function_and_operator_is_named():
 
 
 def test_the_examples_run(tmp_path):
-    text, places = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text, images, places = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     path = tmp_path / "example.toml"
     path.write_text(text, encoding="utf-8")
     result = systolic.run(load_run(path))
@@ -44,3 +44,7 @@ def test_the_examples_run(tmp_path):
     result = systolic.run(load_run(path))
     assert result.summary["values"]["equal"] is True
     assert result.outputs["where"].tolist() == [0] * 8
+    path.write_text(images, encoding="utf-8")
+    result = systolic.run(load_run(path))
+    assert result.summary["values"]["equal"] is True
+    assert result.outputs["up"].shape == (1, 9, 9, 4)

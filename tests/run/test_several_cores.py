@@ -36,6 +36,7 @@ core = "ideal_4x4"
 dram = "ideal_4x4"
 """
 WIRES = '[interconnect]\nkind = "crossbar"\nbytes_per_cycle = 16\n'
+BANKED = '[[controllers]]\ndram = "hbm3_128x128"'
 TILE = "state_buffer[0:4]+0 f32 (1x4)"
 
 
@@ -196,6 +197,43 @@ def test_a_core_seen_alone_has_its_own_accesses_and_those_of_others() -> None:
     assert set(seen.trace.labels) == own
 
 
+def quad_text() -> str:
+    """Return a program in which each core reads a block, hands it on, and writes what it got."""
+    lines = ["systolic program 2", 'chip "quad_128x128"']
+    for core in range(4):
+        block, after = 4096 * core, (core + 1) % 4
+        source, target = (f"dram[0:1]+{at} f32 (1x1024)" for at in (block, 65536 + block))
+        here, there = (f"state_buffer[0:16]+{at} f32 (1x64)" for at in (0, 1024))
+        lines += [
+            f"core {core}",
+            'semaphore s0 "here"',
+            'semaphore s1 "there"',
+            f"input x{core} (16, 64) = {source}",
+            f"output y{core} (16, 64) = {target}",
+            f"dma q0 source={source} target={here}  post s0",
+            f"dma q1 source={here} target=core{after}.{there}  wait s0>=1  post core{after}.s1",
+            f"dma q2 source={there} target={target}  wait s1>=1",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def test_four_cores_share_hbm3_in_two_controllers(tmp_path: Path) -> None:
+    program, rng = tmp_path / "quad.txt", np.random.default_rng(2)
+    program.write_text(quad_text(), encoding="utf-8")
+    blocks = {f"x{n}": rng.normal(size=(16, 64)).astype(np.float32) for n in range(4)}
+    found = [run(program, inputs=blocks, engine=engine) for engine in ("event", "register")]
+    for n in range(4):
+        assert (found[0].outputs[f"y{(n + 1) % 4}"] == blocks[f"x{n}"]).all()
+    assert found[0].cycles == found[1].cycles
+    dram = found[0].summary["transfers"]["dram"]
+    assert dram == found[1].summary["transfers"]["dram"]
+    assert dram["bursts"] == 2 * 4 * 4096 // 128
+    assert len(dram["channels"]) == 32
+    status, out, _ = run_command("run", str(program), "--values", "none", "--out", str(tmp_path))
+    assert status == 0
+    assert "32 channels, busy" in out
+
+
 def test_what_if_takes_what_a_chip_with_other_keys_takes() -> None:
     """Held against chips that a file describes; the commands of the processor are its own."""
     found = run(PROGRAMS / "two_programs.txt")
@@ -260,6 +298,26 @@ def test_programs_that_are_refused(tmp_path: Path, chip: str, body: str, said: s
         (PAIR.replace('[[controllers]]\ndram = "ideal_4x4"\n', ""), "there are 2"),
         (PAIR + WIRES.replace("crossbar", "mesh"), "a mesh needs its columns and its rows"),
         (PAIR + "[[processors]]\nfeeds = [5]\n", "no core 5"),
+        (
+            PAIR.replace('[[controllers]]\ndram = "ideal_4x4"', BANKED).replace(
+                "count = 2", 'count = 1\ncore = "hbm3_128x128"\n[[cores]]\ncount = 1'
+            ),
+            "which have clocks of 1000 and 1600 MHz",
+        ),
+        (
+            PAIR.replace(
+                '"ideal_4x4"\n[[controllers]]\ndram = "ideal_4x4"', f'"neuroncore_v2"\n{BANKED}'
+            ),
+            "core0 dma.partitions_per_engine, whose copies have no order of bursts",
+        ),
+        (
+            PAIR.replace(
+                'dram = "ideal_4x4"',
+                'dram = "hbm3_128x128"\nrange = [0, 65536]\n'
+                '[[controllers]]\ndram = "ddr4_128x128"\nrange = [65536, 131072]',
+            ),
+            "is not that of controller0; needed the same but for latency_cycles",
+        ),
     ],
 )
 def test_chips_that_are_refused(tmp_path: Path, text: str, said: str) -> None:

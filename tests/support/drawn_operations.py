@@ -164,6 +164,55 @@ def tensor_scalar(rng: Random) -> Meaning:
     )  # fmt: skip
 
 
+def _function(kind: str, means: Callable[..., np.ndarray], *keys: str) -> Callable[..., Meaning]:
+    def draw(rng: Random) -> Meaning:
+        given = {key: rng.choice([0.2, 0.75, 1.5, 3.0]) for key in keys if rng.random() < 0.8}
+        if kind == "leaky_relu" and rng.random() < 0.3:
+            given["slope"] = rng.choice([-0.5, 0.0])
+        operand = rng.choice(FLOATS), drawn_dims(rng, 0, 4)
+        return Meaning(kind, [operand], lambda x: means(x, **given), given, near=1e-5, special=True)
+
+    return draw
+
+
+def _leaky(x: np.ndarray, slope: float = 0.01) -> np.ndarray:
+    return np.where(x > 0, x, np.where(np.isnan(x), x, slope * x if slope else 0.0))
+
+
+def _elu(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
+    return np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1))
+
+
+def _celu(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
+    return np.maximum(0, x) + np.minimum(0, alpha * np.expm1(np.minimum(x, 0) / alpha))
+
+
+def _hard_sigmoid(x: np.ndarray, alpha: float = 1 / 6, beta: float = 0.5) -> np.ndarray:
+    return np.minimum(1, np.maximum(0, alpha * x + beta))
+
+
+def prelu(rng: Random) -> Meaning:
+    dims = drawn_dims(rng, 1, 4)
+    axis = rng.randrange(len(dims))
+    given = {"broadcast_dimensions": [axis]} if len(dims) > 1 else {}
+    shapes = [(rng.choice(FLOATS), dims), (rng.choice(FLOATS), (dims[axis],))]
+
+    def means(x, slopes):
+        return np.where(x >= 0, x, x * spread(slopes, x.ndim, axis))
+
+    return Meaning("prelu", shapes, means, given, near=1e-5)
+
+
+def popcount(rng: Random) -> Meaning:
+    kind = rng.choice(["s32", "s32", "s8", "u8"])
+    bits = 32 if kind == "s32" else 8
+
+    def means(x):
+        return np.vectorize(lambda n: bin(int(n) % (1 << bits)).count("1"), otypes=[int])(x)
+
+    return Meaning("popcount", [(kind, drawn_dims(rng, 0, 4))], means, out=kind, near=0)
+
+
 # windows along any axes
 
 
@@ -237,6 +286,41 @@ def _conv(kind: str, count: int) -> Callable[[Random], Meaning]:
 
 def _as_jax(x: np.ndarray) -> np.ndarray:
     return x.astype(np.int32 if x.dtype.kind in "iu" else np.float32)
+
+
+def _zeros(rng: Random, kinds: list[str]) -> dict[str, int]:
+    found = {}
+    for key, kind in zip(("left_zero", "right_zero"), kinds, strict=True):
+        if rng.random() < 0.7:
+            found[key] = rng.choice([3, 128, 255] if kind == "u8" else [-128, -3, 5, 127])
+    return found
+
+
+def matmul_integer(rng: Random) -> Meaning:
+    kinds = [rng.choice(["s8", "u8"])] * 2
+    m, k, n = (rng.randint(1, 9) for _ in range(3))
+    batch = rng.choice([(), (), (2,)])
+    given = _zeros(rng, kinds)
+
+    def means(x, w):
+        return (x - given.get("left_zero", 0)) @ (w - given.get("right_zero", 0))
+
+    shapes = [(kinds[0], (*batch, m, k)), (kinds[1], (*rng.choice([(), batch]), k, n))]
+    return Meaning("matmul_integer", shapes, means, given, "s32", (*batch, m, n), 0)
+
+
+def conv_integer(rng: Random) -> Meaning:
+    shapes, given = _convolved(rng, 2)
+    kinds = [rng.choice(["s8", "u8"])] * 2
+    zeros = _zeros(rng, kinds)
+
+    def means(x, w):
+        pair = (_as_jax(x - zeros.get("left_zero", 0)), _as_jax(w - zeros.get("right_zero", 0)))
+        return np.asarray(_by_jax(*pair, given))
+
+    dims = (shapes["images"], *_made(shapes, given), shapes["filters"])
+    pair = list(zip(kinds, _operands(shapes), strict=True))
+    return Meaning("conv_integer", pair, means, given | zeros, "s32", dims, 0)
 
 
 def conv_transpose(rng: Random) -> Meaning:
@@ -418,6 +502,14 @@ MEANINGS: dict[str, Callable[[Random], Meaning]] = {
     "group_norm": group_norm,
     "clip": clip,
     "tensor_scalar": tensor_scalar,
+    "leaky_relu": _function("leaky_relu", _leaky, "slope"),
+    "elu": _function("elu", _elu, "alpha"),
+    "celu": _function("celu", _celu, "alpha"),
+    "hard_sigmoid": _function("hard_sigmoid", _hard_sigmoid, "alpha", "beta"),
+    "prelu": prelu,
+    "popcount": popcount,
+    "matmul_integer": matmul_integer,
+    "conv_integer": conv_integer,
     "conv1d": _conv("conv1d", 1),
     "conv3d": _conv("conv3d", 3),
     "conv_transpose": conv_transpose,

@@ -69,7 +69,7 @@ def _check(op: Operation, kinds: Mapping[str, str]) -> None:
             what = f"reduce {reduction}"
             right = reduction in SUMS
         case _:
-            right = not op.row.computes or op.kind == "select"
+            right = not op.row.computes or op.kind in ("select", "popcount")
             right = right and (op.kind != "cast" or {*types} <= {*INTEGERS})
     if not right:
         raise WorkloadError(

@@ -25,6 +25,8 @@ def test_both_tables_have_the_same_operations() -> None:
         "softmax", "layer_norm", "rms_norm", "batch_norm", "instance_norm", "group_norm", "clip",
         "conv1d", "conv3d", "conv_transpose", "conv_input_gradient", "conv_weight_gradient",
         "reduce_window", "resize",
+        "leaky_relu", "prelu", "elu", "celu", "hard_sigmoid", "popcount",
+        "matmul_integer", "conv_integer",
         "cumulative", "argmax", "argmin", "top_k", "reduce_measure", "scatter", "gather",
         "dynamic_slice", "dynamic_update_slice", "depth_to_space", "space_to_depth", "lstm", "gru",
     }  # fmt: skip

@@ -272,6 +272,11 @@ def _refuse_type(builder: LayerBuilder, op: Operation) -> None:
 
 def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]) -> None:
     """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
+    if _is_same_in_dram(builder, source, output, permutation):
+        place = f"{output}.seen"
+        builder.dram.alias(place, builder.dram.of(source), builder.graph.shape(output))
+        builder.dram.put(output, place)
+        return
     back = {axis: place for place, axis in enumerate(permutation)}
     if (strands := builder.strands(source)) and builder.uses(source) == 1:
         axes = tuple(tuple(back[d] for d in group) for group in strands.axes)
@@ -291,6 +296,18 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
         seen = [view for view in views if view[1] == in_source] or views
     for matrix, axes in seen:
         builder.rename(matrix, output, tuple(tuple(back[d] for d in group) for group in axes))
+
+
+def _is_same_in_dram(
+    builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]
+) -> bool:
+    """Return whether an input in DRAM has the bytes of the result, which others take from there."""
+    graph = builder.graph
+    before, after = graph.shape(source), graph.shape(output)
+    if source not in graph.inputs or output in graph.outputs or not builder.dram.holds(source):
+        return False
+    plain = not before.layout.tiles and not after.layout.tiles
+    return plain and not builder.views(source) and moves_nothing(before, after, permutation)
 
 
 def _seen_again(

@@ -125,7 +125,8 @@ def _moved(summary: Mapping[str, Any], table: Table) -> None:
     table.add_row("moved", Text(runs_text(moved)))
     if dram := moved.get("dram"):
         table.add_row("dram", Text(bursts_text(dram)))
-        table.add_row("", Text(channels_text(dram, summary["units"]["dma0"]["total"])))
+        queue = next(iter(dram["waits"]))  # all have one clock
+        table.add_row("", Text(channels_text(dram, summary["units"][queue]["total"])))
         table.add_row("", Text(waits_text(dram)))
 
 

@@ -25,11 +25,11 @@ def folded(form: ModelForm, results: Sequence[str]) -> None:
     taken = Counter(name for node in form.nodes for name in node.inputs)
     for name in results:
         taken[name] += 1
-    while any(_fold(form, node, taken) for node in form.nodes):
+    while any(_fold(form, node, taken, results) for node in form.nodes):
         pass
 
 
-def _fold(form: ModelForm, scale: ModelNode, taken: Counter[str]) -> bool:
+def _fold(form: ModelForm, scale: ModelNode, taken: Counter[str], results: Sequence[str]) -> bool:
     """Fold one factor; return whether there was one."""
     found = _constant_operand(form, scale, ("multiply", "divide"))
     if found is None:
@@ -54,7 +54,8 @@ def _fold(form: ModelForm, scale: ModelNode, taken: Counter[str]) -> bool:
     _scale_weights(form, made, factor)
     for node, array in terms:
         _scale_term(form, node, array * factor)
-    _leave_out(form, scale, source)
+    _leave_out(form, scale, source, results)
+    taken[source] = taken[scale.output]
     return True
 
 
@@ -117,11 +118,16 @@ def _put(form: ModelForm, node: ModelNode) -> None:
     form.replaced(node)
 
 
-def _leave_out(form: ModelForm, node: ModelNode, source: str) -> None:
-    """Let what makes `source` make the node's result, and leave the node out."""
+def _leave_out(form: ModelForm, node: ModelNode, source: str, results: Sequence[str]) -> None:
+    """Leave a node out: what takes its result takes `source`, which keeps its name if it can."""
     made = form.maker(source)
     assert made is not None
     form.nodes[:] = [each for each in form.nodes if each.output != node.output]
+    if node.output not in results:
+        for each in [each for each in form.nodes if node.output in each.inputs]:
+            inputs = tuple(source if name == node.output else name for name in each.inputs)
+            _put(form, replace(each, inputs=inputs))
+        return
     at = next(n for n, each in enumerate(form.nodes) if each.output == source)
     form.nodes[at] = replace(made, output=node.output)
     form.replaced(form.nodes[at])

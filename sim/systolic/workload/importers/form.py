@@ -95,6 +95,24 @@ class ModelForm:
         """Note that a node, which is in its place already, makes what others made before."""
         self._maker[node.output] = node
 
+    def without_nodes(self) -> ModelForm:
+        """Return a form with the same inputs and constants, in which no other name is taken."""
+        kept = [*self.inputs, *self.constants]
+        shapes = {name: self.shapes[name] for name in kept}
+        return ModelForm(
+            shapes, dict(self.constants), list(self.inputs), reserved={*self.shapes, *self.reserved}
+        )
+
+    def put(self, node: ModelNode, shape: Shape) -> None:
+        """Add a node whose result has a name already."""
+        self.shapes[node.output] = shape
+        self.nodes.append(node)
+        self._maker[node.output] = node
+
+    def free_name(self, wanted: str) -> str:
+        """Return a name that no tensor has yet."""
+        return self._free(wanted)
+
     def renamed(self, tensor: str, name: str, shape: Shape) -> str:
         """Give a tensor that nothing takes another name, and the layout of `shape`."""
         at = next(n for n, node in enumerate(self.nodes) if node.output == tensor)
@@ -197,12 +215,18 @@ class ModelForm:
         given = {key: value for key, value in attributes.items() if value is not None}
         key = (kind, tuple(inputs), str(out), tuple(sorted(given.items())))
         if key not in self._made:
-            output = self._free(self.title or kind)
+            output = self._free(self._name_of(kind))
             self.shapes[output] = out
             made = ModelNode(kind, tuple(inputs), output, given, self.title, self.offset)
             self.nodes.append(made)
             self._maker[output], self._made[key] = made, output
         return self._made[key]
+
+    def _name_of(self, kind: str) -> str:
+        """Return the name of a node; a change of shape leaves the plain one to what follows it."""
+        if self.title and kind in ("transpose", "reshape") and kind not in self.title.lower():
+            return f"{self.title}.{kind}"
+        return self.title or kind
 
     def _free(self, wanted: str) -> str:
         """Return a name that no tensor has yet."""
@@ -341,7 +365,7 @@ class ModelForm:
         if tensor in self.constants:
             return self._whole_constant(self.constants[tensor].transpose(order))
         return self.node(
-            "transpose", (tensor,), out or _as_it_lies(own, order), permutation=tuple(order)
+            "transpose", (tensor,), out or as_it_lies(own, order), permutation=tuple(order)
         )
 
     def box(self, value: ModelValue, found: Sequence[slice]) -> ModelView:
@@ -480,7 +504,7 @@ def _matched(view: ModelView | None) -> dict[str, tuple[int, ...]]:
     return {"broadcast_dimensions": found} if found else {}
 
 
-def _as_it_lies(own: Shape, order: Sequence[int]) -> Shape:
+def as_it_lies(own: Shape, order: Sequence[int]) -> Shape:
     """Return the shape of a transpose whose layout puts every element where it is already."""
     dims = tuple(own.dims[axis] for axis in order)
     if own.layout.tiles:

@@ -12,6 +12,7 @@ from systolic.workload.importers.fold import folded
 from systolic.workload.importers.form import ModelForm, ModelNode, ModelValue
 from systolic.workload.importers.masks import finite_masks
 from systolic.workload.importers.recognise import recognised
+from systolic.workload.importers.transposes import sunk_transposes
 from systolic.workload.tensor import Home, Tensor
 
 
@@ -59,6 +60,7 @@ def as_graph(
     """
     outputs = _results(form, results, shapes, names)
     form.nodes[:] = _needed(form, outputs)
+    form = sunk_transposes(form, outputs)
     folded(form, outputs)
     recognised(form, outputs)
     finite_masks(form, outputs)

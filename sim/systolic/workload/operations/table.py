@@ -13,6 +13,7 @@ from systolic.workload.operations.batch_norm import BATCH_NORM
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.causal_mask import CAUSAL_MASK
+from systolic.workload.operations.celu import CELU
 from systolic.workload.operations.clip import CLIP
 from systolic.workload.operations.concat import CONCAT
 from systolic.workload.operations.constant import CONSTANT
@@ -20,23 +21,30 @@ from systolic.workload.operations.conv1d import CONV1D
 from systolic.workload.operations.conv2d import CONV2D
 from systolic.workload.operations.conv3d import CONV3D
 from systolic.workload.operations.conv_input_gradient import CONV_INPUT_GRADIENT
+from systolic.workload.operations.conv_integer import CONV_INTEGER
 from systolic.workload.operations.conv_transpose import CONV_TRANSPOSE
 from systolic.workload.operations.conv_weight_gradient import CONV_WEIGHT_GRADIENT
 from systolic.workload.operations.cumulative import CUMULATIVE
 from systolic.workload.operations.depth_to_space import DEPTH_TO_SPACE
 from systolic.workload.operations.dynamic_slice import DYNAMIC_SLICE
 from systolic.workload.operations.dynamic_update_slice import DYNAMIC_UPDATE_SLICE
+from systolic.workload.operations.elu import ELU
 from systolic.workload.operations.expand import EXPAND
 from systolic.workload.operations.gather import GATHER
 from systolic.workload.operations.group_norm import GROUP_NORM
 from systolic.workload.operations.gru import GRU
+from systolic.workload.operations.hard_sigmoid import HARD_SIGMOID
 from systolic.workload.operations.instance_norm import INSTANCE_NORM
 from systolic.workload.operations.iota import IOTA
 from systolic.workload.operations.layer_norm import LAYER_NORM
+from systolic.workload.operations.leaky_relu import LEAKY_RELU
 from systolic.workload.operations.lstm import LSTM
 from systolic.workload.operations.matmul import MATMUL
+from systolic.workload.operations.matmul_integer import MATMUL_INTEGER
 from systolic.workload.operations.pad import PAD
 from systolic.workload.operations.pool import POOL
+from systolic.workload.operations.popcount import POPCOUNT
+from systolic.workload.operations.prelu import PRELU
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.reduce_measure import REDUCE_MEASURE
 from systolic.workload.operations.reduce_window import REDUCE_WINDOW
@@ -95,7 +103,15 @@ OPERATIONS: dict[str, AnyRow] = {
     "instance_norm": INSTANCE_NORM,
     "group_norm": GROUP_NORM,
     "clip": CLIP,
+    "leaky_relu": LEAKY_RELU,
+    "prelu": PRELU,
+    "elu": ELU,
+    "celu": CELU,
+    "hard_sigmoid": HARD_SIGMOID,
+    "popcount": POPCOUNT,
     "requantise": REQUANTISE,
+    "matmul_integer": MATMUL_INTEGER,
+    "conv_integer": CONV_INTEGER,
     "cumulative": CUMULATIVE,
     "argmax": ARGMAX,
     "argmin": ARGMIN,

@@ -75,11 +75,12 @@ class OnnxContext:
 
     def spread(self, value: ModelValue, dims: Sequence[int]) -> ModelValue:
         """Return a value in more dimensions, as numpy broadcasts; nothing is moved."""
-        given, own = self.plain(value), self.dims(value)
+        own = self.dims(value)
         if own == tuple(dims):
-            return given
-        if isinstance(given, np.ndarray):
-            return np.broadcast_to(given, dims)
+            return value
+        if isinstance(value, np.ndarray):
+            return np.broadcast_to(value, dims)
+        given = self.form.view(value)
         behind = len(dims) - len(own)
         kept = [axis for axis, size in enumerate(own) if size == dims[behind + axis]]
         seen = self.form.reshape(given, Shape(self.kind(given), [own[axis] for axis in kept]))
@@ -118,7 +119,7 @@ class OnnxContext:
     def binary(self, operator: str, lhs: ModelValue, rhs: ModelValue) -> ModelValue:
         """Add an operator of two values of one type."""
         dims = self.common(lhs, rhs)
-        one, other = self.spread(lhs, dims), self.spread(rhs, dims)
+        one, other = (self.plain(self.spread(each, dims)) for each in (lhs, rhs))
         kinds = self.kind(one), self.kind(other)
         if kinds[0] != kinds[1]:
             raise WorkloadError(f"{operator} of {kinds[0]} and {kinds[1]}, two types")
@@ -127,7 +128,7 @@ class OnnxContext:
     def compared(self, operator: str, lhs: ModelValue, rhs: ModelValue) -> ModelView:
         """Add a comparison of two values of one type."""
         dims = self.common(lhs, rhs)
-        one, other = self.spread(lhs, dims), self.spread(rhs, dims)
+        one, other = (self.plain(self.spread(each, dims)) for each in (lhs, rhs))
         return compared(self.form, operator, (one, other), Shape("pred", dims))
 
     def select(
@@ -136,7 +137,9 @@ class OnnxContext:
         """Add a choice between two values of one type, element by element."""
         dims = self.common(predicate, on_true, on_false)
         kind = self.kind(on_true)
-        chosen, one, other = (self.spread(each, dims) for each in (predicate, on_true, on_false))
+        chosen, one, other = (
+            self.plain(self.spread(each, dims)) for each in (predicate, on_true, on_false)
+        )
         return selected(self.form, chosen, (one, other), Shape(kind, dims))
 
     def cast(self, value: ModelValue, kind: str) -> ModelValue:
@@ -148,27 +151,23 @@ class OnnxContext:
 
     def reshape(self, value: ModelValue, dims: Sequence[int]) -> ModelValue:
         """See the same elements in other dimensions."""
-        given = self.plain(value)
-        if isinstance(given, np.ndarray):
-            return given.reshape(dims)
-        return self.form.reshape(given, Shape(self.kind(given), dims))
+        if isinstance(value, np.ndarray):
+            return value.reshape(dims)
+        return self.form.reshape(value, Shape(self.kind(value), dims))
 
     def transpose(self, value: ModelValue, order: Sequence[int]) -> ModelValue:
         """Put the dimensions into another order."""
-        given = self.plain(value)
-        if isinstance(given, np.ndarray):
-            return given.transpose(order)
-        return self.form.transpose(given, order)
+        if isinstance(value, np.ndarray):
+            return value.transpose(order)
+        return self.form.transpose(value, order)
 
     def part(
         self, value: ModelValue, axis: int, first: int, stop: int, step: int = 1
     ) -> ModelValue:
         """Take some places along an axis, one behind another; `step` is at least 1."""
-        given = self.plain(value)
-        dims = self.dims(given)
-        cut = [slice(0, size, 1) for size in dims]
+        cut = [slice(0, size, 1) for size in self.dims(value)]
         cut[axis] = slice(first, stop, step)
-        return given[tuple(cut)] if isinstance(given, np.ndarray) else self.form.box(given, cut)
+        return value[tuple(cut)] if isinstance(value, np.ndarray) else self.form.box(value, cut)
 
     def joined(self, values: Sequence[ModelValue], axis: int) -> ModelValue:
         """Put values side by side along an axis."""

@@ -24,7 +24,7 @@ def _function(name: str) -> OnnxRow:
 
 
 def _identity(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-    return at.plain(given[0])
+    return given[0]
 
 
 def pair(operator: str) -> OnnxRow:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from systolic.layout import Shape
 from systolic.workload.importers.errors import ImportFileError
 from systolic.workload.importers.onnx.kinds import INT64, TYPES
-from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode
+from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, at_node
 from systolic.workload.importers.onnx.read import onnx_package, read_graph
 
 NUMBERS = {name: number for number, name in TYPES.items()} | {"s32": INT64}
 
 
-def function_graph(node: OnnxNode, opset: int, shapes: Sequence[Shape | None]) -> OnnxGraph | None:
+@dataclass(frozen=True, slots=True)
+class FunctionBody:
+    """An operator that is a function, as a graph. outputs: all of the function, in its order.
+
+    Of an output that is left out the graph says nothing.
+    """
+
+    graph: OnnxGraph
+    outputs: tuple[str, ...]
+
+
+def function_body(
+    node: OnnxNode, opset: int, shapes: Sequence[Shape | None]
+) -> FunctionBody | None:
     """Return the body of an operator that is a function, for operands of these shapes.
 
-    None: it is none. The graph's inputs and outputs are those of the function, in its order.
+    None: it is none. The graph's inputs are those of the function, in its order.
     """
     onnx = onnx_package()
     try:
@@ -39,11 +53,14 @@ def function_graph(node: OnnxNode, opset: int, shapes: Sequence[Shape | None]) -
     for inner in body.node:
         _with_attributes(model.graph.node.add(), inner, given)
     model.graph.input.extend(onnx.ValueInfoProto(name=name) for name in body.input)
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in body.output)
+    made = {name for each in body.node for name in each.output} | {*body.input}
+    model.graph.output.extend(
+        onnx.ValueInfoProto(name=name) for name in body.output if name in made
+    )
     try:
-        return read_graph(model, Path())
+        return FunctionBody(read_graph(model, Path()), tuple(body.output))
     except ImportFileError as error:
-        raise ImportFileError(f'node "{node.name}": {node.operator}: {error}') from None
+        raise ImportFileError(f"{at_node(node.name)}: {node.operator}: {error}") from None
 
 
 def _body(onnx: Any, node: OnnxNode, schema: Any, shapes: Sequence[Shape | None]) -> Any:

@@ -18,14 +18,15 @@ from systolic.layout import Shape
 from systolic.workload.importers.errors import CannotLowerError, ImportFileError
 from systolic.workload.importers.given import ModelGiven
 from systolic.workload.importers.onnx.kinds import element_type
-from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, OnnxTensor
+from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, OnnxTensor, at_node
 
 OpenDims: TypeAlias = tuple[int | str | None, ...]
 SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Reshape": (1,), "Expand": (1,), "Tile": (1,), "ConstantOfShape": (0,), "Range": (0, 1, 2),
     "Slice": (1, 2, 3, 4), "Pad": (1, 2, 3), "Split": (1,), "Squeeze": (1,), "Unsqueeze": (1,),
     "TopK": (1,), "OneHot": (1,), "CumSum": (1,), "Trilu": (1,), "Resize": (1, 2, 3),
-    "Upsample": (1,), "Dropout": (2,), "CenterCropPad": (1,), "Loop": (0, 1), "AffineGrid": (1,),
+    "Upsample": (1,), "RNN": (4,), "GRU": (4,), "LSTM": (4,), "QLinearConv": (2,),
+    "ConvInteger": (2,), "Dropout": (2,), "CenterCropPad": (1,), "Loop": (0, 1), "AffineGrid": (1,),
     "ReduceMax": (1,), "ReduceMin": (1,), "ReduceMean": (1,), "ReduceSum": (1,),
     "ReduceProd": (1,), "ReduceL1": (1,), "ReduceL2": (1,), "ReduceSumSquare": (1,),
     "ReduceLogSum": (1,), "ReduceLogSumExp": (1,),
@@ -127,8 +128,8 @@ def constant_inputs(graph: OnnxGraph, given: ModelGiven) -> dict[str, Array]:
         value = given.array(name)
         if value is None:
             raise ImportFileError(
-                f'input "{shortened(name)}": the shape of "{node.name}" ({node.operator}, operand '
-                f"{number}) depends on it; needs its value",
+                f'input "{shortened(name)}": the shape of {at_node(node.name)} ({node.operator}, '
+                f"operand {number}) depends on it; needs its value",
                 "input",
             )
         found[name] = np.asarray(value)

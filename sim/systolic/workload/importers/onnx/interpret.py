@@ -17,9 +17,9 @@ from systolic.errors import WorkloadError, shortened
 from systolic.workload.importers.errors import CannotLowerError, ImportFileError
 from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.onnx.context import NodeOperands, OnnxContext
-from systolic.workload.importers.onnx.functions import function_graph
+from systolic.workload.importers.onnx.functions import function_body
 from systolic.workload.importers.onnx.known import known_results
-from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode
+from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, at_node
 from systolic.workload.importers.onnx.read import LAST_OPSET
 from systolic.workload.importers.onnx.table import ROWS
 
@@ -69,7 +69,7 @@ class OnnxInterpreter:
     def _step(self, node: OnnxNode, values: dict[str, ModelValue]) -> None:
         self._count += 1
         if self._count > MOST_NODES:
-            raise ImportFileError(f'node "{node.name}": more than {MOST_NODES:,} nodes')
+            raise ImportFileError(f"{at_node(node.name)}: more than {MOST_NODES:,} nodes")
         given = [values[name] if name else None for name in node.inputs]
         self.at.form.begin(node.name, 0)
         try:
@@ -83,14 +83,14 @@ class OnnxInterpreter:
         except ImportFileError:
             raise
         except WorkloadError as error:
-            raise ImportFileError(f'node "{node.name}": {node.operator}: {error}') from None
+            raise ImportFileError(f"{at_node(node.name)}: {node.operator}: {error}") from None
         results = found if isinstance(found, tuple) else (found,)
         values.update(zip(node.outputs, results, strict=False))
 
     def _behind_missing(self, node: OnnxNode) -> ModelValue:
         """Return nothing for a node behind one that is not done; an unknown operator is said."""
         if node.operator not in {*ROWS, "Constant", "If"} and (
-            node.domain or function_graph(node, self._opset, ()) is None
+            node.domain or function_body(node, self._opset, ()) is None
         ):
             raise CannotLowerError(NO_OPERATION)
         return (MISSING,) * len(node.outputs)
@@ -116,15 +116,17 @@ class OnnxInterpreter:
     def _called(self, node: OnnxNode, given: list[ModelValue]) -> ModelValue:
         """Go through the body of an operator that ONNX defines by others."""
         shapes = [None if each is None else self.at.shape(each) for each in given]
-        body = function_graph(node, self._opset, shapes)
+        body = function_body(node, self._opset, shapes)
         if body is None:
             raise CannotLowerError(NO_OPERATION)
-        names = (each.name for each in body.inputs)
+        names = (each.name for each in body.graph.inputs)
         inputs = dict(zip(names, padded(given), strict=False))
         outside, self._outside = self._outside, []
-        found = self.run(body, inputs)
+        results = self.run(body.graph, inputs)
         self._outside = outside
-        return tuple(found)
+        made = (each.name for each in body.graph.outputs)
+        found = dict(zip(made, results, strict=True))
+        return tuple(found.get(name) for name in body.outputs)
 
     def _branches(self, node: OnnxNode, given: list[ModelValue]) -> ModelValue:
         (condition,) = given

@@ -14,7 +14,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.errors import shortened
 from systolic.workload.importers.errors import ImportFileError
-from systolic.workload.importers.onnx.model import OnnxNode
+from systolic.workload.importers.onnx.model import OnnxNode, at_node
 
 NOT_FOLDED = frozenset({
     "BatchNormalization",  # onnx.reference takes the branch for training before opset 14
@@ -55,7 +55,7 @@ def known_results(node: OnnxNode, arrays: Sequence[Array | None], opset: int) ->
     except Exception as error:  # numpy's and onnx's own, of every kind
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ImportFileError(
-            f'node "{node.name}": {node.operator} of constants: {shortened(reason, 200)}'
+            f"{at_node(node.name)}: {node.operator} of constants: {shortened(reason, 200)}"
         ) from None
     return [np.asarray(each) for each in found]
 
@@ -74,4 +74,4 @@ def _check_size(node: OnnxNode, arrays: Sequence[Array]) -> None:
         first, stop, step = (float(each.reshape(-1)[0]) if each.size else 0.0 for each in arrays)
         count = abs((stop - first) / step) if step else 0.0
     if count > MOST_ELEMENTS:
-        raise ImportFileError(f'node "{node.name}": {count:,.0f} constants')
+        raise ImportFileError(f"{at_node(node.name)}: {count:,.0f} constants")

@@ -97,5 +97,6 @@ def _refuse(not_done: Sequence[NodeNotDone]) -> None:
     parts = []
     for operator in dict.fromkeys(each.operator for each in not_done):
         found = [each for each in not_done if each.operator == operator]
-        parts.append(f'{operator} ({len(found)}, first "{found[0].name}"): {found[0].why}')
+        first = shortened(found[0].name)
+        parts.append(f'{operator} ({len(found)}, first "{first}"): {found[0].why}')
     raise ImportFileError("cannot be done on the chip: " + "; ".join(parts))

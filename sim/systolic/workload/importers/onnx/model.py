@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from systolic.arrays import Array
+from systolic.errors import shortened
+
+
+def at_node(name: str) -> str:
+    """Return the words for a node in an error."""
+    return f'node "{shortened(name)}"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _tile(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
         if count != 1:
             at.sized((size, count))
             found = taken(at, found, axis, [n % size for n in range(size * count)])
-    return at.plain(found)
+    return found
 
 
 # parts
@@ -178,7 +178,7 @@ def _slice(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
         steps = (1,) * len(starts) if given[4] is None else at.numbers(given[4], "steps")
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise WorkloadError(f"starts {list(starts)}, ends {list(ends)}, steps {list(steps)}")
-    found = at.plain(given[0])
+    found = given[0]
     for axis, first, stop, step in zip(axes, starts, ends, steps, strict=True):
         along = axis_of(axis, len(dims))
         places = range(dims[along])[first:stop:step]
@@ -196,10 +196,9 @@ def _places(at: OnnxContext, value: ModelValue, axis: int, places: range) -> Mod
 
 def taken(at: OnnxContext, value: ModelValue, axis: int, places: Sequence[int]) -> ModelValue:
     """Take known places along an axis."""
-    given = at.plain(value)
-    if isinstance(given, np.ndarray):
-        return np.take(given, list(places), axis)
-    return at.form.take(given, axis, places)
+    if isinstance(value, np.ndarray):
+        return np.take(value, list(places), axis)
+    return at.form.take(value, axis, places)
 
 
 def _pad(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
@@ -222,7 +221,7 @@ def _pad(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
     if mode == "constant":
         value = at.form.view(at.plain(given[0]))
         return at.form.padded(value, [(low, high, 0) for low, high in sides], fill)
-    found = at.plain(given[0])
+    found = given[0]
     for axis, (low, high) in enumerate(sides):
         if low or high:
             found = taken(at, found, axis, _around(dims[axis], low, high, mode))

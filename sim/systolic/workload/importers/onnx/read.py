@@ -17,7 +17,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.errors import SystolicError, WorkloadError, shortened
 from systolic.workload.importers.errors import ImportFileError
-from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, OnnxTensor
+from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, OnnxTensor, at_node
 from systolic.workload.importers.onnx.wire import check_messages
 
 FIRST_OPSET, LAST_OPSET = 7, 23
@@ -94,8 +94,8 @@ class _Reader:
             for name in filter(None, each.output):
                 if name in made or name in known:
                     raise ImportFileError(
-                        f'node "{_name(each, number)}": makes "{shortened(name)}", which is there '
-                        f"already"
+                        f'{at_node(_name(each, number))}: makes "{shortened(name)}", which is '
+                        f"there already"
                     )
                 made[name] = _name(each, number)
         inner = frozenset({*known, *made})
@@ -121,7 +121,7 @@ class _Reader:
         for each in proto.attribute:
             if schema is not None and each.name not in schema.attributes:
                 raise ImportFileError(
-                    f'node "{name}": {proto.op_type} has no attribute "{shortened(each.name)}"'
+                    f'{at_node(name)}: {proto.op_type} has no attribute "{shortened(each.name)}"'
                 )
             attributes[each.name] = self._value(each, name, known, depth)
         if schema is not None:
@@ -144,7 +144,7 @@ class _Reader:
     def _value(self, proto: Any, name: str, known: frozenset[str], depth: int) -> Any:
         kinds = self._onnx.AttributeProto
         if proto.ref_attr_name:
-            raise ImportFileError(f'node "{name}": {proto.name} is an attribute of no function')
+            raise ImportFileError(f"{at_node(name)}: {proto.name} is an attribute of no function")
         if proto.type == kinds.TENSOR:
             return self.array(proto.t, name)
         if proto.type == kinds.GRAPH:
@@ -152,7 +152,7 @@ class _Reader:
         try:
             found = self._onnx.helper.get_attribute_value(proto)
         except ValueError as error:
-            raise ImportFileError(f'node "{name}": {proto.name}: {_reason(error)}') from None
+            raise ImportFileError(f"{at_node(name)}: {proto.name}: {_reason(error)}") from None
         if isinstance(found, bytes):
             return found.decode("utf-8", "replace")
         if proto.type == kinds.STRINGS:
@@ -217,29 +217,29 @@ def _tensor(proto: Any) -> OnnxTensor:
 def _name(proto: Any, number: int) -> str:
     """Return the name of a node: its own, that of its first result, or its number."""
     first = next(iter(proto.output), "")
-    return shortened(proto.name or first or f"{proto.op_type}, number {number}")
+    return str(proto.name or first or f"{proto.op_type}, number {number}")
 
 
 def _check_counts(proto: Any, name: str, schema: Any, attributes: Mapping[str, Any]) -> None:
     found = len(proto.input)
     if not schema.min_input <= found <= schema.max_input:
         raise ImportFileError(
-            f'node "{name}": {proto.op_type} takes {schema.min_input} to {schema.max_input} '
+            f"{at_node(name)}: {proto.op_type} takes {schema.min_input} to {schema.max_input} "
             f"inputs, found {found}"
         )
     if not schema.min_output <= len(proto.output) <= schema.max_output:
         raise ImportFileError(
-            f'node "{name}": {proto.op_type} has {schema.min_output} to {schema.max_output} '
+            f"{at_node(name)}: {proto.op_type} has {schema.min_output} to {schema.max_output} "
             f"results, found {len(proto.output)}"
         )
     for key, each in schema.attributes.items():
         if each.required and key not in attributes:
-            raise ImportFileError(f'node "{name}": {proto.op_type} needs the attribute {key}')
+            raise ImportFileError(f"{at_node(name)}: {proto.op_type} needs the attribute {key}")
     for each in proto.attribute:
         wanted = schema.attributes[each.name].type
         if each.type and int(wanted.value) != each.type:
             raise ImportFileError(
-                f'node "{name}": {proto.op_type} has {each.name} of another type ({wanted.name})'
+                f"{at_node(name)}: {proto.op_type} has {each.name} of another type ({wanted.name})"
             )
 
 
@@ -247,7 +247,7 @@ def _check_names(nodes: Sequence[OnnxNode], known: frozenset[str]) -> None:
     for node in nodes:
         for name in filter(None, node.inputs):
             if name not in known:
-                raise ImportFileError(f'node "{node.name}": takes "{shortened(name)}", which no '
+                raise ImportFileError(f'{at_node(node.name)}: takes "{shortened(name)}", which no '
                                       f"node makes")  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def _in_order(nodes: Sequence[OnnxNode]) -> tuple[OnnxNode, ...]:
         order = TopologicalSorter(dict(enumerate(before))).static_order()
         return tuple(nodes[at] for at in order)
     except CycleError as error:
-        names = " -> ".join(f'"{nodes[at].name}"' for at in error.args[1][:8])
+        names = " -> ".join(f'"{shortened(nodes[at].name)}"' for at in error.args[1][:8])
         raise ImportFileError(f"nodes wait for one another: {names}") from None
 
 

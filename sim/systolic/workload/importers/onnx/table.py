@@ -11,7 +11,10 @@ from systolic.workload.importers.onnx.images import IMAGES
 from systolic.workload.importers.onnx.norms import NORMS
 from systolic.workload.importers.onnx.places import PLACES
 from systolic.workload.importers.onnx.products import PRODUCTS
+from systolic.workload.importers.onnx.quantised import QUANTISED
+from systolic.workload.importers.onnx.recurrent import RECURRENT
 from systolic.workload.importers.onnx.reductions import REDUCTIONS
+from systolic.workload.importers.onnx.resize import RESIZE
 
 ROWS: dict[str, OnnxRow] = {
     **ELEMENTWISE,
@@ -20,4 +23,7 @@ ROWS: dict[str, OnnxRow] = {
     **IMAGES,
     **REDUCTIONS,
     **NORMS,
+    **RESIZE,
+    **QUANTISED,
+    **RECURRENT,
 }
