@@ -141,7 +141,8 @@ def _match(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
     kinds = {form.shapes[node.output].type for node in cone.nodes} - {PRED}
-    if source.dtype.kind in "iub" or any(kind.is_narrow for kind in kinds):
+    whole = any(kind.is_narrow or kind.dtype.kind in "iu" for kind in kinds)
+    if source.dtype.kind in "iub" or whole:  # a cast to whole numbers rounds and saturates
         return None
     if not any(node.kind == "reduce" for node in cone.nodes):
         if len(cone.sources) not in (1, 5):
