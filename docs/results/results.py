@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -270,12 +271,65 @@ def validation() -> str:
     )
 
 
+# -- ONNX -----------------------------------------------------------------------------------------
+
+
+OUT_OF_SCOPE = {
+    "type": "out of scope: a type that no chip has, text, or no elements",
+    "opset": "out of scope: an operator of opset 24 or later, or a model of one before 7",
+    "operator": "out of scope: another operator",
+}
+
+
+def onnx() -> str:
+    """Return the page of the node cases of the package onnx."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.onnx_node_cases import node_cases, operator_of, out_of_scope, outcome
+
+    found = {
+        name: out_of_scope(case.model) or outcome(case, "ideal_128x128").kind
+        for name, case in node_cases().items()
+    }
+    kinds = Counter(found.values())
+    by_operator: dict[str, Counter[str]] = {}
+    for name, kind in found.items():
+        operator = operator_of(node_cases()[name].model)
+        by_operator.setdefault(operator, Counter())[kind] += 1
+    inside = {name: each for name, each in by_operator.items() if each["passed"] + each["refused"]}
+    return page(
+        "ONNX's own cases",
+        "onnx",
+        f"The package `onnx` makes {len(found):,} cases of single nodes, and of the functions that "
+        "they are, with stored results. Each in scope is imported and run on `ideal_128x128`, as "
+        "`systolic run MODEL.onnx --chip ideal_128x128` does. Passed is a case whose values are "
+        "within 2e-4 of the largest, integers exactly; refused is one that ends in a line.",
+        table(
+            ("what", "cases"),
+            1,
+            [
+                ("passed", f"{kinds['passed']:,}"),
+                ("refused", f"{kinds['refused']:,}"),
+                ("wrong", f"{kinds['wrong']:,}"),
+                *((text, f"{kinds[key]:,}") for key, text in OUT_OF_SCOPE.items()),
+            ],
+        ),
+        "## By operator",
+        "Cases of several nodes are functions of ONNX written out.",
+        table(
+            ("operator", "passed", "refused"),
+            2,
+            ((n, f"{inside[n]['passed']}", f"{inside[n]['refused']}") for n in sorted(inside)),
+        ),
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "networks": networks,
     "products": products,
     "transposes": transposes,
     "layouts": layouts,
     "validation": validation,
+    "onnx": onnx,
 }
 
 

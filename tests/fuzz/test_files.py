@@ -25,6 +25,7 @@ from safetensors.numpy import save
 from support.command_line import run_command
 from support.damage import damaged
 from support.documents import ROOT
+from support.onnx_models import small_cnn
 
 CASES = int(os.environ.get("SYSTOLIC_FUZZ_CASES", "200"))
 QUICK = 12
@@ -195,6 +196,10 @@ def _summaries() -> list[bytes]:
     return [(Path(name) / "summary.json").read_bytes() for name in ("good", "more")]
 
 
+def _onnx() -> list[bytes]:
+    return [small_cnn(batch).SerializeToString() for batch in (1, "batch")]
+
+
 def _validation() -> list[bytes]:
     lines = (CONFIGS / "validation" / "neuroncore.csv").read_bytes().splitlines(keepends=True)
     return [b"".join(lines[:3])]
@@ -224,6 +229,15 @@ KINDS = {
     "npz": Kind(".npz", _npz, (DATA,)),
     "csv": Kind(".csv", lambda: [b"a,b,c,d\n" + b"1,2.5,-3,4e2\n" * 4, b"1,2,3,4\n" * 4], (DATA,)),
     "safetensors": Kind(".safetensors", _safetensors, (DATA,)),
+    "onnx": Kind(
+        ".onnx",
+        _onnx,
+        (
+            ("import", "FILE"),
+            ("run", "FILE", "--chip", "ideal_128x128", "--values", "none", "--no-plots",
+             "--out", "out"),
+        ),
+    ),
     "pins": Kind(".toml", _pins, (("check", FIG3, "--pins", "FILE"),)),
     "summary": Kind(
         ".json",

@@ -288,6 +288,24 @@ def _as_jax(x: np.ndarray) -> np.ndarray:
     return x.astype(np.int32 if x.dtype.kind in "iu" else np.float32)
 
 
+def dot(rng: Random) -> Meaning:
+    kind, (m, k, n) = rng.choice(["f32", "bf16", "s8"]), (rng.randint(1, 9) for _ in range(3))
+    pairs = [
+        ((k,), (k,)),
+        ((m, k), (k,)),
+        ((k,), (k, n)),
+        ((m, k), (k, n)),
+        ((), (m, n)),
+        ((m,), ()),
+    ]
+    lhs, rhs = rng.choice(pairs)
+    out = "s32" if kind == "s8" else "f32"
+    dims = np.dot(np.zeros(lhs), np.zeros(rhs)).shape
+    return Meaning(
+        "dot", [(kind, lhs), (kind, rhs)], np.dot, {}, out, dims, 0 if kind == "s8" else 1e-4
+    )
+
+
 def _zeros(rng: Random, kinds: list[str]) -> dict[str, int]:
     found = {}
     for key, kind in zip(("left_zero", "right_zero"), kinds, strict=True):
@@ -508,6 +526,7 @@ MEANINGS: dict[str, Callable[[Random], Meaning]] = {
     "hard_sigmoid": _function("hard_sigmoid", _hard_sigmoid, "alpha", "beta"),
     "prelu": prelu,
     "popcount": popcount,
+    "dot": dot,
     "matmul_integer": matmul_integer,
     "conv_integer": conv_integer,
     "conv1d": _conv("conv1d", 1),

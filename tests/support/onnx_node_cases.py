@@ -18,6 +18,7 @@ import systolic
 from systolic.errors import SystolicError
 from systolic.workload.importers.given import ModelGiven
 from systolic.workload.importers.models import read_onnx
+from systolic.workload.importers.onnx.read import of_newer_opset
 
 OPERATORS = frozenset(
     [
@@ -184,6 +185,12 @@ def out_of_scope(model: Any) -> str:
     return "opset" if opsets[""] < 7 or max(versions) > 23 else ""
 
 
+def operator_of(model: Any) -> str:
+    """Return the operator that a case tries; of several nodes that they are several."""
+    names = {node.op_type for node in model.graph.node}
+    return names.pop() if len(model.graph.node) == 1 else "several nodes"
+
+
 def outcome(case: Any, chip: Any) -> Outcome:
     """Return what becomes of a case on a chip."""
     names = [each.name for each in case.model.graph.input]
@@ -201,7 +208,7 @@ def outcome(case: Any, chip: Any) -> Outcome:
 
 def results(model: Any, given: Mapping[str, Any], chip: Any) -> dict[str, Any]:
     """Return the results of a model on a chip, in the types of files."""
-    imported = read_onnx(model, Path(), ModelGiven(values=given))
+    imported = read_onnx(of_newer_opset(model), Path(), ModelGiven(values=given))
     inputs = dict(imported.constants)
     for name in imported.graph.inputs:
         if name in given:

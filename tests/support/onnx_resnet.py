@@ -59,6 +59,35 @@ class _Network:
         return self.add("Relu", [total], f"{name}.relu2")
 
 
+def resnet50(pixels: int = 224) -> Any:
+    """Return ResNet-50 for images of so many pixels, in NCHW, random weights."""
+    net = _Network(2, 1)
+    found = net.conv_norm("image", (3, 64), 7, 2, "stem")
+    found = net.add("Relu", [found], "stem.relu")
+    found = net.add("MaxPool", [found], "stem.pool", kernel_shape=[3, 3], strides=[2, 2],
+                    pads=[1, 1, 1, 1])  # fmt: skip
+    taken = 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width = 64 << stage
+        for block in range(blocks):
+            name, stride = f"layer{stage + 1}.{block}", 2 if stage and not block else 1
+            one = net.conv_norm(found, (taken, width), 1, 1, f"{name}.1")
+            one = net.add("Relu", [one], f"{name}.relu1")
+            two = net.conv_norm(one, (width, width), 3, stride, f"{name}.2")
+            two = net.add("Relu", [two], f"{name}.relu2")
+            three = net.conv_norm(two, (width, 4 * width), 1, 1, f"{name}.3")
+            if not block:
+                found = net.conv_norm(found, (taken, 4 * width), 1, stride, f"{name}.down")
+            found = net.add("Add", [three, found], f"{name}.add")
+            found, taken = net.add("Relu", [found], f"{name}.relu3"), 4 * width
+    found = net.add("GlobalAveragePool", [found], "pool")
+    found = net.add("Flatten", [found], "flat")
+    net.drawn("fc.weight", CLASSES, taken, scale=0.05)
+    net.drawn("fc.bias", CLASSES, scale=0.05)
+    net.add("Gemm", [found, "fc.weight", "fc.bias"], "scores", transB=1)
+    return model_of(net.nodes, {"image": (1, 3, pixels, pixels)}, ("scores",), net.constants)
+
+
 def resnet18(pixels: int = 224, divide: int = 1) -> Any:
     """Return ResNet-18 for images of so many pixels; divide: all channels by this number."""
     net = _Network(1, divide)

@@ -30,7 +30,7 @@ def import_command(
     shapes: Shapes = None,
     inputs: Inputs = None,
     operations: Annotated[
-        bool, typer.Option("--operations", help="Print which operations of HLO can be done.")
+        bool, typer.Option("--operations", help="Print which operations can be done.")
     ] = False,
 ) -> None:
     """Print which operations a model has; write it as a run file, its weights beside it."""
@@ -93,14 +93,16 @@ def _given(shapes: list[str] | None, inputs: list[str] | None) -> ModelGiven:
 
 
 def _table() -> list[str]:
-    """Return which opcodes are done, and which are known but not done."""
+    """Return which opcodes of HLO are done, and which are known but not; operators of ONNX."""
     from systolic.workload.importers.hlo.inference import RULES
     from systolic.workload.importers.hlo.interpret import CONTROL
     from systolic.workload.importers.hlo.table import ROWS
+    from systolic.workload.importers.onnx.table import ROWS as OPERATORS
 
     done = {*ROWS, *CONTROL, "parameter", "constant", "iota"}
+    operators = {*OPERATORS, "Constant", "If"}
     lines = []
-    for title, names in (("done", done), ("not done", {*RULES, "sort", "scatter", "rng"} - done)):
+    for title, names in (("ONNX, done", operators), ("HLO, done", done), ("HLO, not done", {*RULES, "sort", "scatter", "rng"} - done)):
         text = textwrap.fill(", ".join(sorted(names)), 88, break_on_hyphens=False)
         lines += [f"{title}:", textwrap.indent(text, "  ")]
     return lines

@@ -68,8 +68,8 @@ def _naming(model: Path, blame: Blame) -> Iterator[None]:
         yield
     except SystolicError as error:
         if model.name == blame.path.name:
-            raise ConfigError(str(error)) from None
-        raise blame.line("workload", "model", str(error)) from None
+            raise ConfigError(str(error), error.setting) from None
+        raise blame.line("workload", "model", str(error), error.setting) from None
 
 
 def _input_name(imported: Imported, name: str) -> str:

@@ -26,7 +26,7 @@ def test_both_tables_have_the_same_operations() -> None:
         "conv1d", "conv3d", "conv_transpose", "conv_input_gradient", "conv_weight_gradient",
         "reduce_window", "resize",
         "leaky_relu", "prelu", "elu", "celu", "hard_sigmoid", "popcount",
-        "matmul_integer", "conv_integer",
+        "matmul_integer", "conv_integer", "dot",
         "cumulative", "argmax", "argmin", "top_k", "reduce_measure", "scatter", "gather",
         "dynamic_slice", "dynamic_update_slice", "depth_to_space", "space_to_depth", "lstm", "gru",
     }  # fmt: skip

@@ -44,7 +44,7 @@ BY_ATTRIBUTE: dict[str, dict[str, str]] = {
 """Other names of an attribute's values."""
 
 ALIASES: dict[str, Alias] = {
-    **_named("matmul", "linear dense fully_connected gemm mm bmm batch_matmul dot"),
+    **_named("matmul", "linear dense fully_connected gemm mm bmm batch_matmul"),
     **_named("conv2d", "conv convolution"),
     **_named("conv_transpose", "conv_transpose1d conv_transpose2d conv_transpose3d deconvolution"),
     **_named("batch_norm", "batchnorm batch_normalization"),
@@ -116,9 +116,11 @@ def own_word(key: str, value: Any) -> Any:
 
 
 def unknown_operation(name: str) -> str:
-    """Return that there is no such operation, and the nearest names, or all if none is near."""
+    """Return that there is no such operation, and the nearest names if some are near."""
     near = [f'"{word}"' for word in nearest(name, (*OPERATIONS, *ALIASES))]
     hint = (
-        f"; perhaps {' or '.join(near)} was meant" if near else f" (known: {', '.join(OPERATIONS)})"
+        f"; perhaps {' or '.join(near)} was meant"
+        if near
+        else f" ({len(OPERATIONS)} are known, see docs/operations.md)"
     )
     return f'unknown operation "{shortened(name)}"{hint}'

@@ -105,7 +105,7 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: Attributes) -> None:
         if shape.rank < 2:
             raise WorkloadError(
                 f"matmul needs at least 2 dimensions, found {plain(shape)}; a vector is a matrix "
-                f"of one row or one column"
+                f"of one row or one column, or an operand of dot"
             )
     batch = _broadcast(lhs.dims[:-2], rhs.dims[:-2])
     if batch is None or lhs.dims[-1] != rhs.dims[-2]:

@@ -26,6 +26,7 @@ from systolic.workload.operations.conv_transpose import CONV_TRANSPOSE
 from systolic.workload.operations.conv_weight_gradient import CONV_WEIGHT_GRADIENT
 from systolic.workload.operations.cumulative import CUMULATIVE
 from systolic.workload.operations.depth_to_space import DEPTH_TO_SPACE
+from systolic.workload.operations.dot import DOT
 from systolic.workload.operations.dynamic_slice import DYNAMIC_SLICE
 from systolic.workload.operations.dynamic_update_slice import DYNAMIC_UPDATE_SLICE
 from systolic.workload.operations.elu import ELU
@@ -69,6 +70,7 @@ from systolic.workload.operations.transpose import TRANSPOSE
 OPERATIONS: dict[str, AnyRow] = {
     "transpose": TRANSPOSE,
     "matmul": MATMUL,
+    "dot": DOT,
     "conv2d": CONV2D,
     "conv1d": CONV1D,
     "conv3d": CONV3D,

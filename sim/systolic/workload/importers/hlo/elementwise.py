@@ -96,6 +96,10 @@ def _copy(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> M
     return operands[0]
 
 
+def _popcount(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
+    return at.form.unary(operands[0], "popcount")
+
+
 ELEMENTWISE: dict[str, HloRow] = {
     "exponential": _function("exponential"),
     "log": _function("log"),
@@ -125,6 +129,7 @@ ELEMENTWISE: dict[str, HloRow] = {
     "remainder": pair("remainder"),
     "atan2": pair("arctan2"),
     "not": _not,
+    "popcnt": _popcount,
     "is-finite": _is_finite,
     "maximum": pair("max"),
     "minimum": pair("min"),

@@ -235,6 +235,9 @@ KNOWN: dict[str, Known] = {
     "copy": lambda made, operands: operands[0],
     "optimization-barrier": lambda made, operands: operands[0],
     "not": lambda made, operands: ~operands[0],
+    "popcnt": lambda made, operands: np.bitwise_count(
+        operands[0].view(f"u{operands[0].dtype.itemsize}")
+    ).astype(operands[0].dtype),
     "is-finite": lambda made, operands: np.isfinite(operands[0]),
     "add": _pair(np.add),
     "subtract": _pair(np.subtract),

@@ -12,6 +12,7 @@ from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.onnx.context import NodeOperands, OnnxContext, OnnxRow, axis_of
 from systolic.workload.importers.onnx.model import OnnxNode
+from systolic.workload.importers.windows import ModelWindow, pooled
 
 
 def _lines(at: OnnxContext, node: OnnxNode, value: ModelValue) -> tuple[ModelValue, int]:
@@ -132,6 +133,26 @@ def _group_norm(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelVa
     return at.reshape(at.binary("add", scaled, at.reshape(given[2], sizes)), dims)
 
 
+def _local_norm(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
+    """Divide by a power of the squares of neighbouring channels (LRN)."""
+    shape, size = at.shape(given[0]), node.number("size")
+    none, ones = (0,) * shape.rank, (1,) * shape.rank
+    low, high = (size - 1) // 2, size // 2
+
+    def along(value: int, other: tuple[int, ...]) -> tuple[int, ...]:
+        return (other[0], value, *other[2:])
+
+    seen = ModelWindow(
+        along(size, ones), ones, along(low, none), along(high, none), ones, ones,
+        (False,) * shape.rank,
+    )  # fmt: skip
+    sums = pooled(at.form, at.unary(given[0], "square"), seen, "sum", Shape("f32", shape.dims))
+    alpha, beta = node.real("alpha", 1e-4), node.real("beta", 0.75)
+    base = at.scaled(sums, alpha / size, node.real("bias", 1.0))
+    power = at.binary("power", base, at.like(-beta, base))
+    return at.binary("multiply", given[0], power)
+
+
 NORMS: dict[str, OnnxRow] = {
     "Softmax": _softmax,
     "LogSoftmax": _log_softmax,
@@ -140,4 +161,5 @@ NORMS: dict[str, OnnxRow] = {
     "RMSNormalization": _rms_norm,
     "InstanceNormalization": _instance_norm,
     "GroupNormalization": _group_norm,
+    "LRN": _local_norm,
 }

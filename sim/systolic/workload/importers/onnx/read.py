@@ -57,7 +57,22 @@ def parsed(data: bytes) -> Any:
         raise ImportFileError(f"is no ONNX file that can be read ({_reason(error)})") from None
     if not model.HasField("graph"):
         raise ImportFileError("is no ONNX file: has no graph")
-    return model
+    return of_newer_opset(model)
+
+
+def of_newer_opset(model: Any) -> Any:
+    """Return a model of an opset before the first as one of the first, as onnx converts it."""
+    old = [each.version for each in model.opset_import if each.domain in OWN_DOMAINS]
+    if not old or max(old) >= FIRST_OPSET:
+        return model
+    from onnx.version_converter import convert_version
+
+    try:
+        return convert_version(model, FIRST_OPSET)
+    except Exception as error:  # of every kind, by the operator
+        raise ImportFileError(
+            f"of opset {max(old)}, which onnx cannot convert to {FIRST_OPSET} ({_reason(error)})"
+        ) from None
 
 
 def read_graph(model: Any, folder: Path) -> OnnxGraph:
