@@ -64,10 +64,10 @@ def chip_of(core: Chip, many: int) -> MultiCoreChip:
     )
 
 
-def program(core: Chip, home: str) -> Program:
-    """Return a product whose tensors lie on the chip, or in DRAM."""
+def program(core: Chip, home: str, size: int) -> Program:
+    """Return a product of square matrices that lie on the chip, or in DRAM."""
     builder = GraphBuilder(home)
-    square = Shape.parse("f32[4096,4096]")
+    square = Shape.parse(f"f32[{size},{size}]")
     x, w = (builder.tensor(name, square) for name in "xw")
     builder.matmul(x, w, square, name="y")
     return compile_graph("bench", builder.graph(), core, Options()).program
@@ -106,7 +106,7 @@ def before_and_now(rounds: int) -> None:
         subprocess.run(["tar", "-x", "-C", before], input=packed.stdout, check=True)
         for chip in CHIP_NAMES:
             file = Path(folder) / f"{chip}.bin"
-            made = program(load_one_core(CHIPS / f"{chip}.toml"), "dram")
+            made = program(load_one_core(CHIPS / f"{chip}.toml"), "dram", 4096)
             file.write_bytes(encode(Module(made)))
             for values in ("times", "exact"):
                 pairs = [
@@ -123,7 +123,7 @@ def before_and_now(rounds: int) -> None:
 def copies_beside_one() -> None:
     """Print what one core of several takes of one alone, and four copies of one."""
     core = load_one_core(CHIPS / "ideal_128x128.toml")
-    made = program(core, "state_buffer")
+    made = program(core, "state_buffer", 1536)
     alone = cpu_seconds(lambda: simulate(core, made, values=False))
     ran = {}
     for many in (1, CORES):

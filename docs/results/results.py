@@ -18,9 +18,11 @@ from typing import Any
 import systolic
 from systolic.cli.validate import text as validation_text
 from systolic.config import load_run
+from systolic.errors import CompileError
 from systolic.report.summary.wording import ratio_text
 from systolic.run.validation.table import read_table, table_file
 from systolic.run.validation.validate import validate
+from systolic.workload import GraphBuilder
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -45,6 +47,69 @@ SIZES = (
     ("4096 x 2, from DRAM to DRAM", FROM_DRAM, "f32[4096,2]"),
     ("512 x 512, from DRAM to DRAM", FROM_DRAM, "f32[512,512]"),
 )
+CHIPS = ("ideal_128x128", "neuroncore_v2")
+SQUARE = "f32[256,256]"
+OPERATIONS_TRIED: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] = (
+    ("reverse", SQUARE, {"axes": (0,)}, (SQUARE,)),
+    ("reverse", SQUARE, {"axes": (1,)}, (SQUARE,)),
+    ("tile", "f32[512,512]", {"repeats": (2, 2)}, (SQUARE,)),
+    ("expand", SQUARE, {"broadcast_dimensions": (0,)}, ("f32[256]",)),
+    ("pad", "f32[260,260]", {"low": (2, 2), "high": (2, 2)}, (SQUARE,)),
+    ("pad", "f32[63,63]", {"low": (0, 0), "high": (0, 0), "interior": (1, 1)}, ("f32[32,32]",)),
+    ("pad", "f32[260,260]", {"low": (2, 2), "high": (2, 2), "mode": "reflect"}, (SQUARE,)),
+    ("take", "f32[64,256]", {"axis": 0, "indices": tuple(range(255, 0, -4))}, (SQUARE,)),
+    ("iota", "s32[256]", {}, ()),
+    ("constant", SQUARE, {}, ()),
+    ("causal_mask", SQUARE, {"value": 0.0, "upper": True}, (SQUARE,)),
+    ("cumulative", SQUARE, {"axis": 1}, (SQUARE,)),
+    ("argmax", "s32[256]", {}, (SQUARE,)),
+    ("argmin", "s32[256]", {}, (SQUARE,)),
+    ("top_k", "f32[256,4]", {"k": 4}, (SQUARE,)),
+    ("reduce_measure", "f32[256]", {"measure": "log_sum_exp", "axes": (1,)}, (SQUARE,)),
+    ("scatter", SQUARE, {"axis": 0, "indices": (7, 3, 200, 3), "combiner": "add"},
+     (SQUARE, "f32[4,256]")),
+    ("gather", "f32[64,256]", {"axis": 0}, (SQUARE, "s32[64]")),
+    ("dynamic_slice", "f32[64,256]", {"sizes": (64, 256)}, (SQUARE, "s32[2]")),
+    ("dynamic_update_slice", SQUARE, {}, (SQUARE, "f32[1,256]", "s32[2]")),
+    ("depth_to_space", "f32[1,16,16,8]", {"block": 2}, ("f32[1,8,8,32]",)),
+    ("space_to_depth", "f32[1,8,8,32]", {"block": 2}, ("f32[1,16,16,8]",)),
+    ("lstm", "f32[8,16,128]", {},
+     ("f32[8,16,64]", "f32[64,512]", "f32[128,512]", "f32[512]", "f32[16,128]", "f32[16,128]")),
+    ("gru", "f32[8,16,128]", {},
+     ("f32[8,16,64]", "f32[64,384]", "f32[128,384]", "f32[384]", "f32[384]", "f32[16,128]")),
+    ("conv1d", "f32[4,126,64]", {}, ("f32[4,128,32]", "f32[3,32,64]")),
+    ("conv3d", "f32[1,6,14,14,32]", {}, ("f32[1,8,16,16,16]", "f32[3,3,3,16,32]")),
+    ("conv_transpose", "f32[1,32,32,32]", {"stride": (2, 2)},
+     ("f32[1,16,16,64]", "f32[2,2,64,32]")),
+    ("conv_input_gradient", "f32[1,16,16,32]", {"padding": (1, 1, 1, 1)},
+     ("f32[1,16,16,64]", "f32[3,3,32,64]")),
+    ("conv_weight_gradient", "f32[3,3,32,64]", {"padding": (1, 1, 1, 1)},
+     ("f32[1,8,8,32]", "f32[1,8,8,64]")),
+    ("reduce_window", "f32[1,16,16,64]",
+     {"reduction": "mean", "window": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1),
+      "count_padding": False}, ("f32[1,32,32,64]",)),
+    ("resize", "f32[1,32,32,32]", {"sizes": (32, 32), "interpolation": "nearest"},
+     ("f32[1,16,16,32]",)),
+    ("resize", "f32[1,32,32,32]", {"sizes": (32, 32), "interpolation": "linear"},
+     ("f32[1,16,16,32]",)),
+    ("batch_norm", "f32[1,32,32,64]", {},
+     ("f32[1,32,32,64]", "f32[64]", "f32[64]", "f32[64]", "f32[64]")),
+    ("instance_norm", "f32[1,16,16,64]", {}, ("f32[1,16,16,64]", "f32[64]", "f32[64]")),
+    ("group_norm", "f32[1,16,16,64]", {"groups": 8}, ("f32[1,16,16,64]", "f32[64]", "f32[64]")),
+    ("select", SQUARE, {}, ("pred[256,256]", SQUARE, SQUARE)),
+    ("tensor_scalar", SQUARE, {"operator": "multiply", "number": 3.0}, (SQUARE,)),
+    ("clip", SQUARE, {"least": -1.0, "most": 1.0}, (SQUARE,)),
+    ("leaky_relu", SQUARE, {"slope": 0.2}, (SQUARE,)),
+    ("prelu", SQUARE, {"broadcast_dimensions": (1,)}, (SQUARE, "f32[256]")),
+    ("elu", SQUARE, {"alpha": 0.5}, (SQUARE,)),
+    ("celu", SQUARE, {"alpha": 2.0}, (SQUARE,)),
+    ("hard_sigmoid", SQUARE, {"alpha": 0.2}, (SQUARE,)),
+    ("popcount", "s32[256,256]", {}, ("s32[256,256]",)),
+    ("matmul_integer", "s32[128,128]", {"left_zero": 3}, ("s8[128,128]", "s8[128,128]")),
+    ("conv_integer", "s32[1,14,14,32]", {"left_zero": 3}, ("s8[1,16,16,16]", "s8[3,3,16,32]")),
+    ("dot", "f32[256]", {}, (SQUARE, "f32[256]")),
+)  # fmt: skip
+"""Operations of the page: kind, result, settings, operands."""
 RATES = (1, 4, 13, 53, 205, 820)
 LATENCIES = (0, 420)
 SOURCES = {"rows": "`{1,0}`", "tiles": "`{1,0:T(8,128)}`", "columns": "`{0,1}`"}
@@ -134,6 +199,43 @@ def products() -> str:
 def _above(file: str, *overrides: str) -> tuple[str, str, str]:
     taken, bound = cycles(file, *overrides), summary(file, *overrides)["bound"]["cycles"]
     return f"{taken:,}", f"{bound:,}", f"{100 * (taken - bound) / bound:.1f} %"
+
+
+# -- operations -----------------------------------------------------------------------------------
+
+
+def operations() -> str:
+    """Return the page of operations on two chips against their bounds."""
+    return page(
+        "Operations and what no schedule can beat",
+        "operations",
+        "One operation each, from DRAM to DRAM, on two chips. The bound counts the bytes that must "
+        "move and what must be calculated ([bounds.md](../bounds.md)), and knows nothing of "
+        "the parts that an operation is made of.",
+        table(
+            ("operation", "of", *(f"{chip}{what}" for chip in CHIPS for what in ("", ", bound"))),
+            4,
+            map(_operation, OPERATIONS_TRIED),
+        ),
+    )
+
+
+def _operation(row: tuple[str, str, dict[str, Any], tuple[str, ...]]) -> tuple[str, ...]:
+    kind, out, given, inputs = row
+    builder = GraphBuilder("dram")
+    names = [builder.tensor(f"x{number}", shape) for number, shape in enumerate(inputs)]
+    builder.add(kind, names, out, name="y", **given)
+    graph, found = builder.graph(), list[str]()
+    for chip in CHIPS:
+        try:
+            made = systolic.run(graph, chip, values=False).summary
+        except CompileError:  # its array lacks the type
+            found += ["refused", "-"]
+            continue
+        found += [f"{made['cycles']:,}", f"{made['bound']['cycles']:,}"]
+    said = ", ".join(f"{key} = {value}" for key, value in given.items() if key != "indices")
+    what = f"{', '.join(inputs) or 'nothing'} to {out}" + f" ({said})" * bool(said)
+    return f"`{kind}`", what, *found
 
 
 # -- array or DRAM --------------------------------------------------------------------------------
@@ -326,6 +428,7 @@ def onnx() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "networks": networks,
     "products": products,
+    "operations": operations,
     "transposes": transposes,
     "layouts": layouts,
     "validation": validation,

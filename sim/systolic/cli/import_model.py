@@ -102,7 +102,12 @@ def _table() -> list[str]:
     done = {*ROWS, *CONTROL, "parameter", "constant", "iota"}
     operators = {*OPERATORS, "Constant", "If"}
     lines = []
-    for title, names in (("ONNX, done", operators), ("HLO, done", done), ("HLO, not done", {*RULES, "sort", "scatter", "rng"} - done)):
+    not_done = {*RULES, "sort", "scatter", "rng"} - done
+    for title, names in (
+        ("ONNX, done", operators),
+        ("HLO, done", done),
+        ("HLO, not done", not_done),
+    ):
         text = textwrap.fill(", ".join(sorted(names)), 88, break_on_hyphens=False)
         lines += [f"{title}:", textwrap.indent(text, "  ")]
     return lines

@@ -163,7 +163,18 @@ def _of_streams(
     verify_references(found.drafts)
     size = sum(place.size_bytes for place in found.dram)
     layers = Layers((), (), found.dram, (), found.choices)
-    scheduled = Scheduled(found.drafts, (), (), (), (), 0, size, 0)
+    scheduled = Scheduled(
+        found.drafts,
+        (),
+        (),
+        found.identities,
+        (),
+        0,
+        size,
+        0,
+        turned=found.turned_multiply_adds,
+        turned_with=found.turned_with,
+    )
     lanes = chip.state_buffer.partitions
     plan = Plan(chip.state_buffer.bytes_per_partition, Tiled((lanes, lanes), (), ()), scheduled)
     synchronised = synchronise_drafts(name, found.drafts)

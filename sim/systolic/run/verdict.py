@@ -20,6 +20,8 @@ from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
+from systolic.compiler.places.modes import places
+from systolic.compiler.streams.turned import TurnedSpans
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
@@ -52,6 +54,8 @@ def graph_verdict(
     wrong (a record for each output that differs from the reference); out_of_range (a record for
     each tensor whose type could not hold its numbers).
     """
+    if compiled.streamed is not None:
+        return _streamed_verdict(compiled, chip, inputs, outputs)
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
         return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
@@ -74,6 +78,38 @@ def graph_verdict(
         differs_from_numpy=strict,
         out_of_range=[asdict(loss) for loss in range_losses(graph, values)],
     )
+
+
+def _streamed_verdict(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Return the verdict on a graph of streams: operations read what identity products leave."""
+    graph, streamed = compiled.graph, compiled.streamed
+    assert streamed is not None
+    held = partial(_as_spans_leave_it, graph, streamed.turned)
+    values = reference_values(graph, inputs, rules_of(chip), held=held)
+    true = exact_graph(graph, inputs)
+    return _verdict(
+        wrong=[_wrong(name, outputs[name], values[name]) for name in outputs],
+        max_abs_error=max(max_abs_error(outputs[name], true[name]) for name in outputs),
+        differs_from_numpy=sum(differences(outputs[name], values[name]) for name in outputs),
+        out_of_range=[asdict(loss) for loss in range_losses(graph, values)],
+    )
+
+
+def _as_spans_leave_it(
+    graph: Graph, turned: Sequence[TurnedSpans], op: str, tensor: str, values: Array
+) -> Array:
+    """Return a tensor as an operation reads it, after the array has turned spans of it."""
+    mine = [spans for spans in turned if (spans.reader, spans.tensor) == (op, tensor)]
+    if not mine or _turns_whole(values):
+        return values
+    shape = graph.shape(tensor)
+    memory = pack(values, shape).ravel().copy()
+    for spans in mine:
+        at = spans.at + places(spans.terms)[:, None] + places(spans.spans)
+        memory[at] = reference_transpose(memory[at]).T
+    return unpack(memory, shape)
 
 
 def _verdict(

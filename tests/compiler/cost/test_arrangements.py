@@ -5,7 +5,6 @@ The oracles are closed formulas, hand-worked totals, and the cycles of the machi
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -17,7 +16,6 @@ from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.compiler.lower.candidates import turned
 from systolic.config import load_chip
-from systolic.isa import Buffer, Copy, DmaCopy
 from systolic.layout import Shape
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
@@ -101,18 +99,6 @@ def test_of_two_tiles_that_are_turned_all_queues_move_the_first_one_first() -> N
     assert replace(by_all, inwards=100, outwards=120).ticks == round((220 + 2 * 3) * ONE_BY_ONE)
 
 
-def test_two_large_tiles_by_all_queues_take_less_than_four_by_pairs() -> None:
-    chip = load_chip(CHIPS / "ideal_128x128.toml")
-    graph = relaid("f32[320,3072]{1,0:T(8,128)}", "f32[320,3072]{0,1}")
-    result = systolic.run(graph, chip, values=False)
-    copies = [x for x in result.compiled.program.instructions if isinstance(x, DmaCopy)]
-    # Two tiles come and go in four copies each; four tiles by pairs of queues took 16,704 cycles.
-    assert Counter(each.dma_queue for each in copies) == dict.fromkeys(range(4), 4)
-    assert [each.dma_queue for each in copies[:4]] == [0, 1, 2, 3]
-    assert {each.source.partitions for each in copies if each.source.buffer is Buffer.STATE} == {32}
-    assert result.cycles < 15_700
-
-
 @pytest.mark.parametrize(
     ("copies", "each", "ticks"),
     [(1, [10, 30], 10), (3, [10, 30], 30), (4, [10, 30], 30), (2, [5], 10)],
@@ -139,22 +125,6 @@ def test_partitions_may_have_parts_of_two_factors_or_the_middle_of_one() -> None
     found = {(plan.move.sizes, plan.batch, plan.rows_out)
              for plan in turned(one, 128, 128, either_end=True, finely=True)}  # fmt: skip
     assert ((96, 8, 128, 32), (1,), (2,)) in found
-
-
-def test_one_engine_casts_a_tile_that_is_turned() -> None:
-    # Two engines would wait for one another at the port of its bank; see neuroncore_v2.toml.
-    program = systolic.run(
-        relaid("s8[512,512]", "s8[512,512]{0,1}"), "neuroncore_v2", values=False
-    ).program
-    casts = [each for each in program.instructions
-             if isinstance(each, Copy) and each.target.dtype == "bf16"]  # fmt: skip
-    tiles: dict[int, set[str]] = {}
-    for each in casts:
-        tiles.setdefault(each.target.start // each.target.element_bytes // 2048, set()).add(
-            each.engine
-        )
-    assert casts
-    assert all(len(engines) == 1 for engines in tiles.values())
 
 
 @pytest.mark.slow

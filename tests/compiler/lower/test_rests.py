@@ -22,7 +22,6 @@ from systolic.compiler.cost.arrangements import Planner
 from systolic.compiler.ir.move_parts import MovePart, move_parts
 from systolic.compiler.lower import rests
 from systolic.compiler.lower.rests import Parts, RestCutter
-from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.lower.ways import cheapest
 from systolic.config import load_chip
 from systolic.hw.spec import Chip
@@ -72,17 +71,6 @@ def reshaped(source: str, out: str) -> Graph:
     return builder.graph()
 
 
-def test_a_prime_number_of_rows_goes_in_two_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work 71 of `benchmarks/bench_moves.py`: no part of 197 x 197 rows fills the partitions."""
-    graph = reshaped("bf16[2,12,197,197]", "bf16[2,12,38809]{0,1,2}")
-    run = systolic.run(graph, "lpddr5_6400_128x128", values=False)
-    assert any("in 2 parts" in choice for choice in run.compiled.layers.choices)
-    monkeypatch.setattr(rests, "CLEARLY", 0)
-    other = systolic.run(graph, "lpddr5_6400_128x128", values=False)
-    assert not any("parts" in choice for choice in other.compiled.layers.choices)
-    assert run.cycles < other.cycles / 4
-
-
 def test_what_a_product_takes_may_be_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight matrices whose columns lie 128 elements apart: their gaps are left out on the way."""
     builder = GraphBuilder(home="dram")
@@ -128,21 +116,3 @@ def test_cut_moves_are_right_on_both_engines(
     hardware = chip(rng)
     compile_graph("cut", graph, hardware, verify=True)
     run_on_both_engines(graph, hardware, {"x": random_values(rng, graph.shape("x"))})
-
-
-def test_random_moves_are_cut_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rests, "CLEARLY", 1e9)
-    monkeypatch.setattr(rests, "POOR", 0)
-    found = []
-    cut = RestCutter.cut
-
-    def noted(self: RestCutter, given: Parts) -> Parts:
-        after = cut(self, given)
-        found.append(len(after.parts) > len(given.parts))
-        return after
-
-    monkeypatch.setattr(RestCutter, "cut", noted)
-    for rng in map(Random, range(20)):
-        graph, _ = random_move(rng, gaps=True)
-        lower_graph(graph, chip(rng), Options())
-    assert sum(found) >= 5

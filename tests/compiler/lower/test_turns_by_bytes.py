@@ -93,10 +93,8 @@ def test_every_bit_arrives_and_both_engines_agree(
 ) -> None:
     rng = Random(f"bytes {dtype} {seed}")
     graph, chip = drawn(rng, dtype), array_chip(rng, types)
-    compiled = compile_graph("bytes", graph, chip, verify=True)
-    x = bits_of(rng, graph)
-    event = check_every_bit(graph, chip, x)
-    assert event.compiled.program.count() == compiled.program.count()
+    compile_graph("bytes", graph, chip, verify=True)
+    check_every_bit(graph, chip, bits_of(rng, graph))
 
 
 def test_four_turns_where_the_array_takes_bytes() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
-from systolic.compiler.cost.dma import bundle_cycles, run_bytes
+from systolic.compiler.cost.dma import as_transpose, bundle_cycles, run_bytes, transpose_time
+from systolic.compiler.cost.dram import scattered_cycles
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.formulas.dram import run_cycles
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.isa.access import Pattern
 
 
 def latency_cycles(chip: Chip) -> int:
@@ -32,6 +34,36 @@ def runs_cycles(chip: Chip, runs: int, size_bytes: int, lanes: int, *, within: b
     return -(-runs // rows) * bundle
 
 
+def pattern_cycles(chip: Chip, pattern: Pattern, size_bytes: int, run: int, lanes: int) -> int:
+    """Return the DMA cycles in which a queue alone moves elements that lie so in DRAM.
+
+    size_bytes: of an element. run: the bytes that are contiguous on both sides. lanes: as above.
+    """
+    total = size_bytes * math.prod(count for _, count in pattern)
+    if chip.dram.organisation is None or chip.dram.organisation.outstanding == 1:
+        return runs_cycles(chip, -(-total // run), run, lanes)
+    return int(LAST_CHIP.of(_pattern_cycles, chip, pattern, size_bytes, run))
+
+
+def _pattern_cycles(chip: Chip, pattern: Pattern, size_bytes: int, run: int) -> int:
+    """Return that time where bursts of several channels are in hand at once.
+
+    A row that is open serves all runs of some neighbours in time that lie in it.
+    """
+    parts = chip.dram.organisation
+    assert parts is not None
+    runs = size_bytes * math.prod(count for _, count in pattern) // run
+    near, span = 1, run
+    for step, count in reversed(pattern):
+        if near >= parts.outstanding:
+            break
+        inside = size_bytes * abs(step) * count <= run
+        near, span = (near if inside else near * count), span + size_bytes * abs(step) * (count - 1)
+    opened = min(-(-run // parts.interleave_bytes), 1 + span / parts.row_bytes / near)
+    moving = runs * scattered_cycles(chip, run, opened)
+    return round(moving + runs * chip.dma.descriptor_cycles)
+
+
 def _within_cycles(chip: Chip, runs: int, size_bytes: int) -> int:
     rows = chip.dma.engine_count if chip.dma.is_spread else 1
     cost = -(-runs // rows) * chip.dma.descriptor_cycles
@@ -50,3 +82,21 @@ def move_cycles(chip: Chip, source: Access, target: Access) -> int:
     lanes = math.prod(a.partitions for a in (source, target))
     cycles = runs_cycles(chip, runs, run, lanes, within=ends == (Buffer.DRAM, Buffer.DRAM))
     return cycles + (latency_cycles(chip) if chip.dma.outstanding == 1 else 0)
+
+
+def transposed_cycles(chip: Chip, source: Access, target: Access) -> float:
+    """Return the DMA cycles of a queue for a copy as a transpose by DMA; infinite if it is none."""
+    if chip.dma.transposes is None or target.buffer is not Buffer.STATE:
+        return math.inf
+    turned = as_transpose(chip, source, target)
+    return math.inf if turned is None else transpose_time(chip, turned, target).moving
+
+
+def copied_or_transposed(chip: Chip, queue: int, source: Access, target: Access) -> DmaCopy:
+    """Return the copy, or the transpose by DMA that does the same if that takes less."""
+    turned = as_transpose(chip, source, target) if chip.dma.transposes is not None else None
+    latency = latency_cycles(chip) if chip.dma.outstanding == 1 else 0
+    transposing = transposed_cycles(chip, source, target) + latency
+    if turned is None or transposing >= move_cycles(chip, source, target):
+        return DmaCopy(dma_queue=queue, source=source, target=target)
+    return DmaTranspose(dma_queue=queue, source=turned, target=target)

@@ -76,17 +76,18 @@ def _burst_time(dram: _Dram, access: Access, run_bytes: int) -> BurstTime:
     return _time(dram, found, opened, access.elements // each * bursts / sample.size)
 
 
-def scattered_cycles(chip: Chip, run_bytes: int) -> float:
+def scattered_cycles(chip: Chip, run_bytes: int, opened: float | None = None) -> float:
     """Return the cycles that each of many runs costs a queue, wherever the runs lie.
 
-    All queues together keep all channels busy, and each run opens rows of its own. A queue has so
+    opened: how many rows each run opens (None: rows of its own, one in each channel that it has
+    bursts in). All queues together keep all channels busy. A queue has so
     many bursts in hand that it need not wait for any. So a queue's cost is its share of the time.
     """
     parts = chip.dram.organisation
     assert parts is not None
     _, burst_cycles = chip.burst_cycles()
     bursts = -(-run_bytes // parts.burst_bytes)
-    opened = -(-run_bytes // parts.interleave_bytes)
+    opened = -(-run_bytes // parts.interleave_bytes) if opened is None else opened
     closed = max(parts.activate_cycles + parts.precharge_cycles, parts.row_cycle_cycles)
     channel = max(
         bursts * max(burst_cycles, parts.burst_gap_cycles),

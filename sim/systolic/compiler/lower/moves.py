@@ -1,9 +1,7 @@
-"""Lowering of what only moves elements from one place in DRAM to another: the cheapest way.
+"""Operands and results of products in DRAM whose tiles leave gaps: moved first, or last.
 
-Whatever the operation is called, it is a move (`systolic.compiler.ir.factors`). A move of the same
-bytes is a copy. Any other goes by the cheapest of the ways (`ways`), unless the lowering of the
-operation itself has a cheaper one. An operand of a product whose tiles leave gaps is moved first
-if that pays, and a result in such tiles is moved last. Not here: moves on the chip.
+An operand goes to a place without gaps, if that pays, by the cheapest of the ways (`ways`), and a
+result comes from one. Not here: moves on the chip, and graphs without products (`streams`).
 """
 
 from __future__ import annotations
@@ -13,14 +11,11 @@ from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.arrangements import Planner
 from systolic.compiler.cost.dma import load_cost
-from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import whole_rows
-from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.move_parts import MovePart, move_parts
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.over_chip import cheapest_over_chip, emit_over_chip
 from systolic.compiler.lower.rests import Parts, RestCutter
 from systolic.compiler.lower.views import physical, swap
 from systolic.compiler.lower.ways import Choice, Ends, cheapest
@@ -54,81 +49,9 @@ class _WithoutGaps:
     choices: list[Choice]
 
 
-def move_in_dram(
-    builder: LayerBuilder,
-    source: str,
-    output: str,
-    permutation: Sequence[int] | None,
-    other_cycles: int | None = None,
-) -> bool:
-    """Bring a tensor in DRAM to the place of an output in DRAM; return whether it is done.
-
-    permutation: of the axes (None: a reshape). other_cycles: about how many of the array's cycles
-    another lowering takes; it is left to that unless a way is cheaper.
-    """
-    if _asked(builder.options):
-        return False
-    shape = builder.graph.shape(output)
-    given = source in builder.graph.inputs and builder.dram.of(source) == source
-    narrow = builder.user_type(output) != shape.element_type
-    parts = move_parts(
-        builder.dram.shape(source), shape, permutation, over_padding=given and not narrow
-    )
-    if parts is None:
-        return False
-    move, names = parts[0].move, (source, output)
-    # The bits of padding of a narrow type stay as they were.
-    kept = narrow and 8 * shape.size_bytes() != shape.num_elements() * shape.element_bits
-    if move.same_bytes and len(parts) == 1 and not kept:
-        return _copied(builder, source, output)
-    one = move if len(parts) == 1 and len(move.sizes) == MATRICES else None
-    if one and other_cycles is None and builder.can_turn(move.dtype):
-        if not _arranged(builder, parts, names, permutation, _matrix_cycles(builder, one)):
-            _as_a_matrix(builder, parts[0], names)
-        return True
-    return _arranged(builder, parts, names, permutation, other_cycles)
-
-
-def _copied(builder: LayerBuilder, source: str, output: str) -> bool:
-    """Copy the bytes of a place to another; return whether it is done."""
-    before, after = builder.dram.shape(source), builder.graph.shape(output)
-    if before.size_bytes() != after.size_bytes():
-        return False  # one of them has padding behind its last element
-    parts = builder.chip.dram.organisation
-    if parts is not None and parts.outstanding == 1:
-        return False  # reads and writes would close each other's rows
-    builder.choose(f"{output} has the bytes of {source}: they are copied by all DMA queues")
-    builder.copied(builder.dram.of(source), output)
-    builder.come_home(output)
-    return True
-
-
 def _asked(options: Options) -> bool:
     """Return whether the run file says how elements are to be moved."""
     return options.via is not None or options.block is not None or options.tile_columns is not None
-
-
-def _matrix_cycles(builder: LayerBuilder, move: Move) -> int:
-    """Return about how many of the array's cycles one matrix takes that the array turns."""
-    chip = builder.chip
-    rows, cols = (0,), (1,)
-    moved = load_cost(chip, move.source, (rows, cols)) + load_cost(chip, move.result, (cols, rows))
-    dma = moved // chip.dma.useful_queues * chip.period("dma")
-    return dma // chip.period("pe_array") + turn_cost(chip, move.sizes, move.dtype)
-
-
-def _as_a_matrix(builder: LayerBuilder, part: MovePart, names: tuple[str, str]) -> None:
-    """Transpose the one matrix of a reshape: long runs in, identity products, long runs out."""
-    move, (_, output) = part.move, names
-    builder.choose(f"{output} is the transpose of a matrix, by identity products")
-    places = _Places(builder.dram.of(names[0]), output, output)
-    ends = _ends(builder, part, move.source, places, 0)
-    rows, cols = (0,), (1,)
-    brought = builder.place_matrix(move.source, (rows, cols), output, dram=ends.source)
-    turned = builder.place_matrix(move.source, (cols, rows), output)
-    builder.turn(brought, turned)
-    builder.store_at(turned, ends.target, (cols, rows))
-    builder.come_home(output)
 
 
 def _ends(
@@ -143,44 +66,6 @@ def _ends(
     builder.dram.part(ends.source, move.source, brought, part.source)
     builder.dram.part(ends.target, move.result, part.move.result, part.result)
     return ends
-
-
-def _arranged(
-    builder: LayerBuilder,
-    parts: Sequence[MovePart],
-    names: tuple[str, str],
-    permutation: Sequence[int] | None,
-    other_cycles: int | None,
-) -> bool:
-    """Let a move go the cheapest way; return False if none suits or another lowering is cheaper.
-
-    names: of the source and of the result. permutation: of the axes (None: a reshape).
-    """
-    ways = _ways_alone(builder, tuple(parts))
-    if ways is None:
-        return False
-    parts, choices = ways
-    cycles = _cycles(builder, choices)
-    least = cycles if other_cycles is None else min(cycles, other_cycles)
-    over = cheapest_over_chip(builder, names, permutation, least)
-    if over is not None:
-        emit_over_chip(builder, names, over)
-        return True
-    if other_cycles is not None and other_cycles <= cycles:
-        return False
-    others = "" if other_cycles is None else f"; as matrices: {other_cycles}"
-    what = f"{names[0]} goes to {names[1]} {_in_words(choices)}"
-    builder.choose(f"{what} (about {cycles} cycles{others})")
-    _emit(builder, parts, choices, _Places(builder.dram.of(names[0]), names[1], names[1]))
-    builder.come_home(names[1])
-    return True
-
-
-def _ways_alone(builder: LayerBuilder, parts: tuple[MovePart, ...]) -> Parts | None:
-    """Return the ways of parts beside which nothing goes on; None if none suits one of them."""
-    planner = Planner(builder.chip, builder.options, alone=True)
-    choices = _choices(parts, planner)
-    return RestCutter(planner).cut(Parts(parts, choices)) if choices else None
 
 
 def _choices(parts: Sequence[MovePart], planner: Planner) -> list[Choice] | None:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from systolic.compiler.cost.dma import bus_cost, load_cost, shared_cycles, tile_latencies
 from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import blocks_cost, turn_cost
 from systolic.compiler.ir.nodes import Axes, Matrix
@@ -25,7 +24,6 @@ from systolic.compiler.lower.blocks import (
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.chip_moves import may_stay_in_lanes, permute_in_lanes
 from systolic.compiler.lower.digit_moves import views_at_home
-from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.recognise import (
     MatrixSet,
     moves_nothing,
@@ -54,10 +52,6 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     (source,) = op.inputs
     home = _home(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(op.output)
-    if home == "dram" and move_in_dram(
-        builder, source, op.output, permutation, _cycles(builder, op, permutation)
-    ):
-        return
     if home == "state_buffer" and stays_in_place(builder, op, permutation):
         return
     if home is None or moves_nothing(before, after, permutation):
@@ -172,31 +166,6 @@ def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Seque
     ]
     blocks = turn_cost(chip, matrices.dims, source.shape.element_type)
     return blocks < builder.change_cost(name, physical(source.shape), wanted, blocks + 1)
-
-
-def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> int:
-    """Return about how many of the array's cycles the matrices of a permutation take."""
-    chip = builder.chip
-    before, after = builder.graph.shape(op.inputs[0]), builder.graph.shape(op.output)
-    rows = recognise_rows(before, after, permutation)
-    matrices = rows or recognise_transpose(before, after, permutation)
-    *batch, row, col = matrices.source
-    seen, made, turn = matrices.source, matrices.result, 0
-    if rows is None and matrices.dims[-2] == 1:
-        *others, column, line = matrices.result
-        made = (*others, line, column)
-    elif rows is None:
-        direct = (*batch, col, row)
-        if builder.can_turn(before.element_type):
-            turn = turn_cost(chip, matrices.dims, before.element_type)
-        if not turn or load_cost(chip, before, direct) <= load_cost(chip, before, seen) + turn:
-            seen, turn = direct, 0
-    ends = (before, seen), (after, made)
-    queues = sum(load_cost(chip, *end) + tile_latencies(chip, *end) for end in ends)
-    bursts = sum(bus_cost(chip, *end) for end in ends)
-    size = 2 * before.num_elements() * before.dtype.itemsize
-    dma = max(queues // chip.dma.useful_queues + shared_cycles(chip, size), bursts)
-    return dma * chip.period("dma") // chip.period("pe_array") + turn
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:

@@ -17,7 +17,6 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.chip_moves import may_stay_in_lanes, reshape_in_lanes
 from systolic.compiler.lower.digit_moves import views_at_home
-from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.relays import moved_from_place_to_place
 from systolic.compiler.lower.same_places import stays_in_place
@@ -33,10 +32,6 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     """Show the tensor in other dimensions without a move, or else move it, on chip or by DRAM."""
     (source,), output = op.inputs, op.output
     if builder.dram.holds(source):
-        home = builder.graph.tensor(output).home
-        stays = output in builder.graph.outputs and home == "dram"
-        if stays and move_in_dram(builder, source, output, None):
-            return
         _in_dram(builder, source, output)
         return
     at_home = both_at(builder.graph, op) == "state_buffer"

@@ -80,6 +80,28 @@ class Along:
         return tile // math.gcd(tile, self.step)
 
 
+@dataclass(frozen=True, slots=True)
+class AlongDims:
+    """How one side follows an index that runs through several dimensions, the last fastest."""
+
+    shape: Shape
+    dims: tuple[int, ...]
+
+    def places(self, count: int) -> Integers:
+        """Return the element in memory at each of the first `count` indices, int64."""
+        left, index = np.arange(count, dtype=np.int64), [np.zeros(1, np.int64)] * self.shape.rank
+        for place, dim in reversed(list(enumerate(self.dims))):
+            left, index[dim] = np.divmod(left, self.shape.dims[dim]) if place else (left, left)
+        return np.broadcast_to(np.asarray(self.shape.linear_index(index)), (count,))
+
+    def period(self) -> int:
+        """Return after how many indices the shape's tiles begin anew."""
+        if not self.dims:
+            return 1
+        first, *others = self.dims
+        return _tile_of(self.shape, first) * math.prod(self.shape.dims[dim] for dim in others)
+
+
 def _tile_of(shape: Shape, dim: int) -> int:
     """Return how many neighbours of a dimension lie in one tile: the outermost tile's size."""
     place = list(shape.layout.major_to_minor).index(dim)
@@ -95,7 +117,7 @@ def is_separable(shape: Shape) -> bool:
     return not any(step.folds for step in shape.steps())
 
 
-def pieces(count: int, sides: Sequence[Along]) -> Iterator[ModePiece]:
+def pieces(count: int, sides: Sequence[Along | AlongDims]) -> Iterator[ModePiece]:
     """Yield the pieces of a dimension of `count` indices that several sides follow."""
     period = min(count, math.lcm(*(side.period() for side in sides)))
     whole, rest = divmod(count, period)
@@ -144,7 +166,7 @@ def _repeats(places: Integers, block: int) -> int:
     return int(whole if alike.all() else alike.argmin())
 
 
-def boxes(dims: Sequence[int], sides: Sequence[Sequence[Along]]) -> Iterator[ModeBox]:
+def boxes(dims: Sequence[int], sides: Sequence[Sequence[Along | AlongDims]]) -> Iterator[ModeBox]:
     """Yield the boxes of an index space that several sides follow, dimension by dimension.
 
     sides: for each side how it follows each dimension; the shapes are separable.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -15,23 +16,26 @@ from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.places.modes import stretch
 from systolic.compiler.streams.emit import emit
+from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.plan import (
     ALIKE,
     JUDGED,
     JUDGED_BYTES,
     JUDGED_INSTRUCTIONS,
     EngineTicks,
+    Rated,
     TickJudge,
     rated_plans,
 )
 from systolic.compiler.streams.stage import Stage, StreamPlan
 from systolic.compiler.streams.table import streams
-from systolic.compiler.streams.tiling import Cut, TileShape, tile_count, tiles
+from systolic.compiler.streams.tiling import Cut, TileShape, TurnCut, tile_count, tiles
+from systolic.compiler.streams.turned import TurnedSpans, turned_spans
 from systolic.compiler.streams.work import StreamFrame, StreamWork
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa import OnEngine
+from systolic.isa import Access, MatMul, OnEngine
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
@@ -47,12 +51,30 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedGraph:
-    """The drafts of a graph, where its tensors lie in DRAM, and what was chosen."""
+    """The drafts of a graph, where its tensors lie in DRAM, and what was chosen.
+
+    identities: the matrices that must be in the state buffer at cycle 0; turned_with: those and
+    others that are written. turned: what products with an identity turn, where these do not keep
+    all bits.
+    """
 
     drafts: tuple[Draft, ...]
     dram: tuple[TensorInDram, ...]
     choices: tuple[str, ...]
     tiles: int
+    identities: tuple[Access, ...] = ()
+    turned: tuple[TurnedSpans, ...] = ()
+    turned_with: tuple[Access, ...] = ()
+
+    @property
+    def turned_multiply_adds(self) -> int:
+        """Return the multiply-adds of the products with an identity: all products of streams."""
+        works = (draft.instruction for draft in self.drafts)
+        turns = (work for work in works if isinstance(work, MatMul))
+        return sum(
+            work.moving.size_bytes // work.moving.element_bytes * work.result.partitions
+            for work in turns
+        )
 
 
 def streamed(
@@ -64,7 +86,8 @@ def streamed(
     """
     planner = _Planner(chip, options, judge)
     ways: list[tuple[float, list[StreamWork], list[list[Planned]]]] = []
-    for way in streams(graph, chip):
+    for streams_of_way in streams(graph, chip, options):
+        way = [_with_holes(stream, streams_of_way) for stream in streams_of_way]
         plans = [planner.best(stream) for stream in way]
         fitting = [each for each in plans if each is not None]
         if len(fitting) == len(way):
@@ -75,16 +98,40 @@ def streamed(
     _, found, chosen = min(ways, key=lambda each: each[0])
     places = _places(graph, chip, found)
     bases = {place.name: place.base for place in places.places()}
-    stage = Stage(chip, options, bases, Drafts(chip.access))
+    best_of = list(zip(found, chosen, strict=True))
+    every = [planned for _, best in best_of for planned in best]
+    stage = Stage(chip, options, bases, Drafts(chip.access), turned=turned_types(chip, every))
     choices: list[str] = []
     number = 0
-    for stream, best in zip(found, chosen, strict=True):
+    for stream, best in best_of:
         for planned in best:
             emit(stage, planned.frame, planned.plan, stream.layer)
             choices.append(_said(stream, planned))
             cut = planned.plan.cut
             number += 1 if cut is None else sum(1 for _ in tiles(planned.frame, cut))
-    return StreamedGraph(tuple(stage.drafts.found), places.places(), tuple(choices), number)
+    identities, turned = tuple(stage.stored), tuple(_spans(chip, best_of))
+    return StreamedGraph(
+        tuple(stage.drafts.found),
+        places.places(),
+        tuple(choices),
+        number,
+        identities,
+        turned,
+        stage.turned_with,
+    )
+
+
+def _with_holes(stream: StreamWork, every: Sequence[StreamWork]) -> StreamWork:
+    """Return a stream that knows which tensors other streams make with padding in them."""
+    holes = {
+        each.output for each in every if each.shape.padded_elements() > each.shape.num_elements()
+    }
+
+    def known(frame: StreamFrame) -> StreamFrame:
+        sides = tuple(replace(side, holes=side.tensor in holes) for side in frame.sides)
+        return replace(frame, sides=sides)
+
+    return replace(stream, ways=tuple(tuple(map(known, way)) for way in stream.ways))
 
 
 def _places(graph: Graph, chip: Chip, found: Sequence[StreamWork]) -> DramPlaces:
@@ -105,12 +152,13 @@ def _said(stream: StreamWork, planned: Planned) -> str:
     ticks = f"{known}: {round(planned.ticks)} ticks"
     if cut is None:
         return f"{how}, within DRAM through {plan.store_ways} queues ({ticks})"
-    first = next(tiles(frame, cut))
-    shape = TileShape(frame, cut, first.counts)
     number = sum(1 for _ in tiles(frame, cut))
+    into, out = cut.lanes
+    columns = math.prod(cut.block) // into
+    turned = f", turned to {out} partitions" if isinstance(cut, TurnCut) else ""
     return (
-        f"{how}, {number} tiles of {shape.lanes} partitions x {shape.held(None, 0).elements} "
-        f"columns in {min(plan.slots, number)} slots, through {plan.load_queues} queues in "
+        f"{how}, {number} tiles of {into} partitions x {columns} "
+        f"columns{turned} in {min(plan.slots, number)} slots, through {plan.load_queues} queues in "
         f"({plan.load_ways} for a copy) and {plan.store_queues} out ({plan.store_ways}); {ticks}"
     )
 
@@ -161,10 +209,10 @@ class _Planner:
 
     def _planned(self, frame: StreamFrame) -> list[Planned]:
         """Return plans of a frame, the best first: of those by estimate the best few are judged."""
-        rated = rated_plans(self.chip, frame, self._engine_ticks)
+        rated = by_kind(rated_plans(self.chip, self.options, frame, self._engine_ticks))
         fitting: list[Planned] = []
         found: list[Planned] = []
-        of_cut: Counter[Cut | None] = Counter()
+        of_cut: Counter[Cut | TurnCut | None] = Counter()
         left = Judging()
         for each in rated:
             planned = Planned(frame, each.plan, each.ticks, 0)
@@ -214,7 +262,8 @@ class _Planner:
                 if side.tensor not in bases:
                     bases[side.tensor] = at
                     at += -(-_extent(frame, number) * SIZE_BYTES[side.dtype] // 64) * 64
-        stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access))
+        turned = turned_types(self.chip, planned)
+        stage = Stage(self.chip, self.options, bases, Drafts(self.chip.access), turned=turned)
         for frame, plan, _, _ in planned:
             if not emit(stage, frame, plan, "judged"):
                 return None
@@ -243,6 +292,18 @@ class _Planner:
         most = max(busy.values(), default=0)
         in_turn = sum(busy.values()) if frame.has_several_steps else most
         return EngineTicks(most, in_turn, able if busy else 1)
+
+
+def by_kind(rated: Sequence[Rated]) -> list[Rated]:
+    """Return plans with the best of each kind first: within DRAM, through columns, turned.
+
+    An estimate that is wrong is about as wrong for others of its kind.
+    """
+    first: dict[type, Rated] = {}
+    for each in rated:
+        first.setdefault(type(each.plan.cut), each)
+    best = list(first.values())
+    return [*best, *(each for each in rated if not any(each is one for one in best))]
 
 
 @dataclass(slots=True)
@@ -277,7 +338,7 @@ def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:
     if cut is None or not frame.modes:
         return [(frame, 1)]
     first, *others = frame.modes
-    block = cut.columns[0] * cut.partitions[0]
+    block = cut.block[0]
     blocks, number = -(-first.extent // block), tile_count(frame, cut)
     each = number // blocks
     few, many = (times * -(-(plan.slots + 1) // each) for times in (1, 2))
@@ -297,6 +358,28 @@ def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
     assert planned.plan.cut is not None
     rest = tile_count(planned.frame, planned.plan.cut) - few
     return ticks[0] + (ticks[1] - ticks[0]) * rest / (many - few)
+
+
+def _spans(
+    chip: Chip, best_of: Sequence[tuple[StreamWork, list[Planned] | None]]
+) -> Iterator[TurnedSpans]:
+    """Yield what products with an identity turn of all frames, where these do not keep all bits."""
+    for stream, best in best_of:
+        for frame, plan, _, _ in best or ():
+            if isinstance(plan.cut, TurnCut):
+                types = TurnTypes.on(chip, frame.sides[0].dtype)
+                if types is not None and not types.keeps_bits(chip):
+                    yield from turned_spans(frame, plan.cut, stream.layer)
+
+
+def turned_types(chip: Chip, planned: Sequence[Planned]) -> list[str]:
+    """Return the types that the array turns in some plans."""
+    made = [
+        TurnTypes.on(chip, each.frame.sides[0].dtype)
+        for each in planned
+        if isinstance(each.plan.cut, TurnCut)
+    ]
+    return list(dict.fromkeys(types.taken for types in made if types is not None))
 
 
 def _copies(plan: StreamPlan) -> int:

@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.streams.buffers import BufferSize
+from systolic.compiler.streams.emit_turned import TurnEmitter, TurnTypes
 from systolic.compiler.streams.plan import tiles_together
 from systolic.compiler.streams.stage import Stage, StreamPlan, TileBuffer
 from systolic.compiler.streams.tile_work import (
@@ -23,11 +24,18 @@ from systolic.compiler.streams.tile_work import (
     input_key,
     load_table,
 )
-from systolic.compiler.streams.tiling import Cut, TileCopy, TileRange, TileShape, tiles
+from systolic.compiler.streams.tiling import (
+    Cut,
+    TileCopy,
+    TileRange,
+    TileShape,
+    TurnCut,
+    tiles,
+)
 from systolic.compiler.streams.within_dram import emit_within
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
-from systolic.isa import Access, Buffer
+from systolic.isa import Access
 
 WORD_BYTES = 4
 
@@ -38,6 +46,10 @@ def emit(stage: Stage, frame: StreamFrame, plan: StreamPlan, layer: str) -> bool
     if plan.cut is None:
         emit_within(stage, frame, plan, layer)
         return True
+    if isinstance(plan.cut, TurnCut):
+        types = TurnTypes.on(stage.chip, frame.sides[0].dtype)
+        assert types is not None
+        return TurnEmitter(stage, frame, plan, plan.cut, layer, types).run()
     return _Emitter(stage, frame, plan, plan.cut, layer).run()
 
 
@@ -160,13 +172,9 @@ class _Emitter:
         self, side: int, tile: TileRange, buffer: TileBuffer, move: TileCopy
     ) -> tuple[Access, Access]:
         """Return the accesses of a copy: in DRAM and on the chip."""
-        dtype = self._frame.sides[side].dtype
-        outside = self._first_byte(side, tile, move)
-        inside = buffer.first + move.chip_at * SIZE_BYTES[dtype]
-        return (
-            Access(Buffer.DRAM, dtype, 0, 1, outside, move.dram_pattern),
-            Access(Buffer.STATE, dtype, move.first, move.partitions, inside, move.chip_pattern),
-        )
+        size = SIZE_BYTES[self._frame.sides[side].dtype]
+        outside = self._first_byte(side, tile, move) - move.dram_at * size
+        return move.ends(self._frame.sides[side].dtype, outside, buffer.first)
 
     def _load(self, number: int) -> None:
         tile, slot = self._tiles[number], self._slots[number % len(self._slots)]

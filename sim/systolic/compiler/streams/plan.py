@@ -14,15 +14,24 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from systolic.compiler.cost.copies import latency_cycles, runs_cycles
+from systolic.compiler.cost.copies import (
+    latency_cycles,
+    pattern_cycles,
+    runs_cycles,
+    transposed_cycles,
+)
 from systolic.compiler.places.modes import stretch
+from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.stage import StreamPlan
-from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, tile_count, tiles
+from systolic.compiler.streams.tiling import Cut, TileCopy, TileShape, TurnCut, tile_count, tiles
+from systolic.compiler.streams.turn_plans import MOST_TURNS, turn_cuts, turn_ticks
+from systolic.compiler.streams.turned import RESULT, SOURCE
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
-from systolic.hw.formulas.dram import dram_rate
+from systolic.hw.formulas.dram import dram_rate, run_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Program
+from systolic.workload.options import Options
 
 TickJudge = Callable[[Program], int]
 """Returns the ticks that a program takes."""
@@ -31,10 +40,12 @@ JUDGED = 12
 """How many plans of a frame are simulated."""
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""
-JUDGED_BYTES = 8 << 20
+JUDGED_BYTES = 24 << 20
 """The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
-JUDGED_INSTRUCTIONS = 4_000
+JUDGED_INSTRUCTIONS = 6_000
 """The most instructions of all of them together."""
+MOST_COPIES = 256
+"""The most copies of a tile."""
 MOST_GAPS = 9
 """Of more operands than these ways are for, all are brought with as many gaps at a time."""
 MOST_TILES = 1024
@@ -68,11 +79,13 @@ EngineCost = Callable[[StreamFrame, Cut, TileShape], EngineTicks | None]
 """Returns what engines take for a tile; None if a tile does not fit."""
 
 
-def rated_plans(chip: Chip, frame: StreamFrame, engine_ticks: EngineCost) -> list[Rated]:
+def rated_plans(
+    chip: Chip, options: Options, frame: StreamFrame, engine_ticks: EngineCost
+) -> list[Rated]:
     """Return the plans of a frame, the best by estimate first."""
-    found = [*_straight(chip, frame)]
+    found = [*_straight(chip, frame), *_turned(chip, options, frame)]
     cuts: dict[Cut, None] = {}
-    for cut in _cuts(chip, frame):
+    for cut in (*_transposing(chip, frame), *_cuts(chip, frame)):
         cuts.setdefault(cut)
     for cut in cuts:
         found += _tiled(chip, frame, cut, engine_ticks)
@@ -104,7 +117,9 @@ def _straight(chip: Chip, frame: StreamFrame) -> Iterator[Rated]:
             runs, length = min(queues, run), -(-run // min(queues, run))
         copies = max(queues, outer // largest if pairs > 4 else 1)
         total = runs_cycles(chip, runs, length * size, 1, within=True)
-        rate = total / (1 if chip.dma.is_spread else min(queues, runs))
+        rate = total / min(queues, runs)
+        if chip.dma.is_spread:  # queues wait for their own descriptors, but share the engines
+            rate = max(rate, run_cycles(chip, runs * length * size, within=True))
         shared = max(
             runs * length * size / dram_rate(chip, queues),
             2 * runs * length * size / chip.dram.bytes_per_cycle,
@@ -140,9 +155,8 @@ def _cuts(chip: Chip, frame: StreamFrame) -> Iterator[Cut]:
             seen.add(key)
             for lanes in _lane_counts(chip):
                 cut = _with_partitions(frame, key, lanes, gaps)
-                if cut is not None:
-                    yield cut
-                    yield from _balanced(frame, cut)
+                yield cut
+                yield from _balanced(frame, cut)
             grown = _grown(frame, columns, room, sides)
             if grown is None:
                 break
@@ -188,6 +202,9 @@ def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
             key=lambda m: m.steps[side],
         )
         own, unit = [0], 1
+        if frame.sides[side].holes:
+            choices.append(own)
+            continue
         for number, mode in enumerate(modes, 1):
             if mode.steps[side] < 0:
                 break
@@ -238,9 +255,9 @@ def _divisors(count: int) -> list[int]:
 def _runs_per_element(frame: StreamFrame, columns: list[int], side: int) -> float:
     """Return how many runs a side has for each element of a tile."""
     run, total = 1, math.prod(columns)
-    order = sorted(range(len(columns)), key=lambda n: frame.modes[n].steps[side])
+    order = sorted(range(len(columns)), key=lambda n: abs(frame.modes[n].steps[side]))
     for n in order:
-        step = frame.modes[n].steps[side]
+        step = abs(frame.modes[n].steps[side])
         if step == 0:
             continue
         if step != run:
@@ -252,9 +269,30 @@ def _runs_per_element(frame: StreamFrame, columns: list[int], side: int) -> floa
     return moved / run / total
 
 
+def _transposing(chip: Chip, frame: StreamFrame) -> Iterator[Cut]:
+    """Yield cuts in which neighbours of the source go to partitions of their own.
+
+    So DMA may transpose them. The other modes lie in columns, the innermost of the result first.
+    """
+    if chip.dma.transposes is None or not frame.is_straight:
+        return
+    inner = [n for n, mode in enumerate(frame.modes) if mode.steps[SOURCE] == 1]
+    room = chip.state_buffer.bytes_per_partition // (4 * SIZE_BYTES[frame.sides[0].dtype])
+    for lanes in (n for n in inner if frame.modes[n].steps[RESULT] != 1):
+        columns = [1] * len(frame.modes)
+        for n in reversed(range(len(columns))):
+            if n == lanes:
+                continue
+            columns[n] = min(frame.modes[n].extent, max(1, room // math.prod(columns)))
+            for many in _lane_counts(chip):
+                partitions = [1] * len(columns)
+                partitions[lanes] = min(many, frame.modes[lanes].extent)
+                yield Cut(tuple(columns), tuple(partitions), (0,) * len(frame.sides))
+
+
 def _with_partitions(
     frame: StreamFrame, columns: tuple[int, ...], lanes: int, gaps: tuple[int, ...]
-) -> Cut | None:
+) -> Cut:
     """Return the cut with as many partitions as can be: the innermost modes first."""
     partitions = [1] * len(columns)
     left = lanes
@@ -293,22 +331,83 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
         stores = [(frame.sides[0].dtype, move) for move in shape.stores(1)]
     except ValueError:
         return
-    if len(loads) + len(stores) > 256:
+    if len(loads) + len(stores) > MOST_COPIES:
         return
     found = engine_ticks(frame, cut, shape)
     if found is None:
         return
-    engines = found.able
+    work = TileTime(number, loads, stores, found, chip.state_buffer.banks)
+    work = work._replace(several=frame.has_several_steps)
+    for rated in _rated(chip, cut, work):
+        yield rated
+        slots = rated.plan.slots
+        if found.able > 1 and len(frame.sides) * slots * 2 <= chip.state_buffer.banks:
+            saved = found.busiest * (1 - 1 / found.able)
+            yield Rated(rated.plan._replace(shares=found.able), rated.ticks - saved)
+
+
+def _turned(chip: Chip, options: Options, frame: StreamFrame) -> Iterator[Rated]:
+    """Yield plans in which the array turns the tiles of a frame whose elements only move."""
+    if not frame.is_straight or frame.parts[0].inner or not frame.modes:
+        return
+    dtype = frame.sides[RESULT].dtype
+    types = TurnTypes.on(chip, dtype)
+    if types is None or dtype != frame.sides[SOURCE].dtype:
+        return
+    if frame.keeps_bits and not types.keeps_bits(chip):
+        return
+    for cut in dict.fromkeys(turn_cuts(chip, frame, types)):
+        number = tile_count(frame, cut)
+        if number > MOST_TILES:
+            continue
+        shape = types.shape(chip, frame, cut, next(tiles(frame, cut)).counts)
+        found = turn_ticks(chip, options, types, shape)
+        if found is None or found[1] * number > MOST_TURNS:
+            continue
+        loads, stores = (
+            [(types.given, move) for move in shape.copies(side, 1)] for side in (SOURCE, RESULT)
+        )
+        if len(loads) + len(stores) <= MOST_COPIES:
+            # The array reads the identity all the time: it has a bank for itself.
+            banks = sum(each.banks for each in types.buffers(shape))
+            most = (chip.state_buffer.banks - 1) // banks
+            apart = shape.banks(SOURCE), shape.banks(RESULT)
+            engine = EngineTicks(found[0], found[0], 1)
+            work = TileTime(number, loads, stores, engine, most, apart)
+            yield from _rated(chip, cut, work)
+
+
+class TileTime(NamedTuple):
+    """What the time of a plan follows from: its tiles, with their loads and stores by type.
+
+    engine: what engines, or the array, take for a tile. several: it has several steps. most_slots:
+    more share banks, and units that meet in a bank wait for one another where it has one port for
+    all partitions. apart: in how many banks a tile lies when it is loaded, and when it is stored.
+    """
+
+    number: int
+    loads: list[tuple[str, TileCopy]]
+    stores: list[tuple[str, TileCopy]]
+    engine: EngineTicks
+    most_slots: int
+    apart: tuple[int, int] = (1, 1)
+    several: bool = False
+
+
+def _rated(chip: Chip, cut: Cut | TurnCut, work: TileTime) -> Iterator[Rated]:
+    """Yield the plans of a cut, with slots and queues, by what a tile takes."""
+    number, apart = work.number, work.apart
     latency, period = latency_cycles(chip), chip.period("dma")
-    load, store = _moving(chip, loads), _moving(chip, stores)
+    load, store = _moving(chip, work.loads), _moving(chip, work.stores)
     all_cycles = (load.bytes + store.bytes) * number / dram_rate(chip, chip.dma.queues)
-    several = frame.has_several_steps
     for plan in _queue_plans(chip, cut, number):
-        together = tiles_together(chip, plan.slots) if several else 1
-        engine_cycles, alone = found.each(together) / period, found.in_turn / period
+        if plan.slots > max(2, work.most_slots) and not chip.state_buffer.is_split:
+            continue
+        together = tiles_together(chip, plan.slots) if work.several else 1
+        engine_cycles = work.engine.each(together) / period
         loading, storing = plan.load_queues, plan.store_queues
-        tile_in = load.cycles(chip, loading, plan.load_ways)
-        tile_out = store.cycles(chip, storing, plan.store_ways)
+        tile_in = load.cycles(chip, loading, plan.load_ways, apart[0])
+        tile_out = store.cycles(chip, storing, plan.store_ways, apart[1])
         wait = 0 if chip.dma.outstanding > 1 else latency
         load_work = load.alone + wait * load.copies * plan.load_ways
         store_work = store.alone + wait * store.copies * plan.store_ways
@@ -318,12 +417,8 @@ def _tiled(chip: Chip, frame: StreamFrame, cut: Cut, engine_ticks: EngineCost) -
             queue = max(number * load_work / loading, number * store_work / storing)
         slots = number * (max(tile_in, tile_out) + engine_cycles) / plan.slots
         busiest = max(queue, all_cycles, slots, number * engine_cycles) * number / (number + 1)
-        once = tile_in + alone + tile_out
-        ticks = (once + busiest * (number > 1)) * period
-        yield Rated(plan, ticks)
-        if engines > 1 and len(frame.sides) * plan.slots * 2 <= chip.state_buffer.banks:
-            saved = engine_cycles * (1 - 1 / engines) * period
-            yield Rated(plan._replace(shares=engines), ticks - saved)
+        once = tile_in + work.engine.in_turn / period + tile_out
+        yield Rated(plan, (once + busiest * (number > 1)) * period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,24 +430,31 @@ class _Moving:
     alone: float
     longest: float
 
-    def cycles(self, chip: Chip, queues: int, ways: int) -> float:
-        """Return the cycles of all through some queues, `ways` for each copy, with latencies."""
+    def cycles(self, chip: Chip, queues: int, ways: int, apart: int) -> float:
+        """Return the cycles of all through some queues, `ways` for each copy, with latencies.
+
+        apart: in how many banks the tile lies.
+        """
         if not self.copies:
             return 0.0
         together = self.copies * ways
         rounds = 1 if chip.dma.outstanding > 1 else -(-together // queues)
-        shared = ways if chip.state_buffer.is_split else 1  # else they take turns at a port
+        shared = ways if chip.state_buffer.is_split else min(ways, apart)  # they wait at a port
+        alone, longest = self.alone, self.longest
+        parts = chip.dram.organisation
+        if parts is not None and parts.outstanding > 1:  # a lone queue has all channels
+            alone, longest = alone / chip.dma.queues, longest / chip.dma.queues
         moving = max(
             self.bytes / dram_rate(chip, queues),
-            self.alone / min(queues, self.copies * shared),
-            self.longest / shared,
+            alone / min(queues, self.copies * shared),
+            longest / shared,
         )
         return rounds * latency_cycles(chip) + moving
 
 
-def _queue_plans(chip: Chip, cut: Cut, number: int) -> Iterator[StreamPlan]:
+def _queue_plans(chip: Chip, cut: Cut | TurnCut, number: int) -> Iterator[StreamPlan]:
     queues = chip.dma.queues
-    lanes = math.prod(cut.partitions)
+    lanes = max(cut.lanes)
     if chip.dma.is_spread:
         shares = [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 8)]
     else:
@@ -374,8 +476,9 @@ def _moving(chip: Chip, moves: list[tuple[str, TileCopy]]) -> _Moving:
     """Return what some copies take in a queue alone, without their latency."""
     alone, bytes_ = [0.0], 0
     for dtype, move in moves:
-        run = move.run
         size = SIZE_BYTES[dtype]
-        alone.append(runs_cycles(chip, -(-move.elements // run), run * size, move.partitions))
+        run = move.run * size
+        cycles = pattern_cycles(chip, move.dram_pattern, size, run, move.partitions)
+        alone.append(min(cycles, transposed_cycles(chip, *move.ends(dtype))))
         bytes_ += move.elements * size
     return _Moving(len(moves), bytes_, sum(alone), max(alone))

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from systolic.compiler.cost.copies import move_cycles
+from systolic.compiler.cost.copies import copied_or_transposed, move_cycles, transposed_cycles
 from systolic.compiler.cost.engines import on_cheapest
 from systolic.compiler.ir.dependencies import Ref, Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.streams.buffers import Buffers, BufferSize
-from systolic.compiler.streams.tiling import Cut
+from systolic.compiler.streams.tiling import Cut, TurnCut
+from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa import Access, DmaCopy
+from systolic.isa import Access, Buffer, DmaTranspose, Select
 from systolic.spans import Interval
 from systolic.workload.options import Options
 
@@ -29,7 +30,7 @@ class StreamPlan(NamedTuple):
     have ports of their own.
     """
 
-    cut: Cut | None
+    cut: Cut | TurnCut | None
     slots: int = 1
     load_queues: int = 1
     store_queues: int = 1
@@ -42,8 +43,10 @@ class StreamPlan(NamedTuple):
 class Stage:
     """The drafts so far, where tensors lie in DRAM, and who uses which bytes.
 
-    bases: the first byte of each tensor in DRAM. busy: the ticks that each engine has been given;
-    queued: the cycles of each DMA queue. tables: functions whose tables engines have been told of.
+    bases: the first byte of each tensor in DRAM. turned: the types that the array turns, of each of
+    which there is an identity; stored: those that are there at cycle 0. busy: the ticks that each
+    engine has been given; queued: the cycles of each DMA queue. tables: functions whose tables
+    engines have been told of.
     """
 
     chip: Chip
@@ -52,11 +55,56 @@ class Stage:
     drafts: Drafts
     frames: int = 0
     tables: set[str] = field(default_factory=set)
+    turned: Sequence[str] = ()
+    stored: list[Access] = field(default_factory=list)
     _dram: dict[str, Region] = field(default_factory=dict)
     _used: list[tuple[Interval, Region]] = field(default_factory=list)
     _busy: dict[str, int] = field(default_factory=dict)
     _queued: dict[int, float] = field(default_factory=dict)
     _buffers: Buffers | None = None
+    _identities: dict[str, tuple[Access, Region]] = field(default_factory=dict)
+    _banks: list[Region] = field(default_factory=list)
+    _turns: int = 0
+    _free: int = 0
+
+    def __post_init__(self) -> None:
+        """Place an identity of each type that the array turns, at the end of the memory."""
+        free = self.chip.state_buffer.bytes_per_partition
+        array = self.chip.pe_array
+        rows = min(array.rows, self.chip.state_buffer.partitions)
+        for dtype in dict.fromkeys(self.turned):
+            free -= -(-rows * SIZE_BYTES[dtype] // 64) * 64
+            access = Access(Buffer.STATE, dtype, 0, rows, free, ((1, rows),))
+            region = Region(f"identity.{dtype}")
+            self._identities[dtype] = access, region
+            if self.options.identity == "stored":
+                self.stored.append(access)
+                continue
+            ones = LaneStep(
+                Select,
+                {"compare": "equal", "value": 1, "per_partition": 1, "per_element": -1},
+                first="target",
+            )
+            self.on_engine("identity", ones, {"target": access}, [], region)
+        self._free = free
+
+    @property
+    def turned_with(self) -> tuple[Access, ...]:
+        """Return all identities."""
+        return tuple(access for access, _ in self._identities.values())
+
+    def identity(self, dtype: str) -> tuple[Access, Region]:
+        """Return the identity of a type, [rows, rows], and its region."""
+        return self._identities[dtype]
+
+    def bank(self) -> tuple[Region, int]:
+        """Return the next bank of the result buffer, and its first byte."""
+        if not self._banks:
+            count = self.chip.result_buffer.banks
+            self._banks = [Region(f"sums.{n}") for n in range(count)]
+        number = self._turns % len(self._banks)
+        self._turns += 1
+        return self._banks[number], number * self.chip.result_buffer.bank_bytes
 
     def begin(self) -> None:
         """Begin a frame: its buffers have names of their own."""
@@ -73,19 +121,22 @@ class Stage:
 
         The users of a buffer wait for all earlier users of its bytes.
         """
-        for begun in (self._buffers, Buffers.of(self.chip)):
+        for begun in (self._buffers, Buffers.of(self.chip, self._free)):
             found = begun and begun.place_all(wanted)
             if found:
                 self._buffers, firsts = found
-                sizes = [each.size_bytes for each in wanted]
+                bank = self.chip.state_buffer.bank_bytes
+                sizes = [each.size_bytes + (each.banks - 1) * bank for each in wanted]
                 spans = [Interval(a, a + n) for a, n in zip(firsts, sizes, strict=True)]
-                return self._regions(names, spans)
+                return self._regions(names, spans, [each.piece_bytes for each in wanted])
         return None
 
-    def _regions(self, names: Sequence[str], spans: Sequence[Interval]) -> list[TileBuffer]:
+    def _regions(
+        self, names: Sequence[str], spans: Sequence[Interval], pieces: Sequence[int]
+    ) -> list[TileBuffer]:
         made = [
-            (span, Region(name, before=list(dict.fromkeys(self._users(span)))))
-            for name, span in zip(names, spans, strict=True)
+            (span, Region(name, list(dict.fromkeys(self._users(span))), place=span, piece_bytes=n))
+            for name, span, n in zip(names, spans, pieces, strict=True)
         ]
         kept = [each for each in self._used if not any(each[0].meets(span) for span in spans)]
         self._used = [*kept, *made]
@@ -106,11 +157,13 @@ class Stage:
         """Add a copy from a source to a target, through the queue that has least to do."""
         source, target = ends
         queue = min(queues, key=lambda q: self._queued.get(q, 0.0))
+        copy = copied_or_transposed(self.chip, queue, source, target)
         cycles = move_cycles(self.chip, source, target)
+        if isinstance(copy, DmaTranspose):
+            cycles = round(transposed_cycles(self.chip, source, target))
         self._queued[queue] = self._queued.get(queue, 0.0) + cycles
         self.drafts.begin(layer)
         read, written = regions
-        copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self.drafts.add(copy, [read], [written])
 
     def on_engine(

@@ -11,27 +11,30 @@ from systolic.compiler.ir.carried import is_packed
 from systolic.compiler.places.boxes import is_separable
 from systolic.compiler.streams.chains import StreamChain, chains
 from systolic.compiler.streams.element_wise import ELEMENT_WISE, streams_of_chain
+from systolic.compiler.streams.moved import MOVES, moved
 from systolic.compiler.streams.reduced import pool_streams, reduce_streams
 from systolic.compiler.streams.segments import BY_SEGMENTS, by_segments
 from systolic.compiler.streams.work import StreamWork
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Operation
+from systolic.workload.options import Options
 
 REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] = {
     "reduce": reduce_streams,
     "pool": pool_streams,
 }
 """Operations that make one element of several; None: not as a stream."""
-STREAMED = ELEMENT_WISE.keys() | BY_SEGMENTS.keys() | REDUCED.keys()
+STREAMED = ELEMENT_WISE.keys() | BY_SEGMENTS.keys() | REDUCED.keys() | MOVES
 
 
-def streams(graph: Graph, chip: Chip) -> list[list[StreamWork]]:
+def streams(graph: Graph, chip: Chip, options: Options) -> list[list[StreamWork]]:
     """Return the streams that do a graph, in order: in one or several ways; none if they cannot.
 
-    Work of other kinds is also a tensor whose home is not DRAM, whose elements share bytes, or
-    whose tiles mix dimensions.
+    Work of other kinds is also a move of which the run file says how it is done, a tensor whose
+    home is not DRAM, whose elements share bytes, or whose tiles mix dimensions.
     """
-    if not {op.kind for op in graph.operations} <= STREAMED:
+    kinds = {op.kind for op in graph.operations}
+    if not kinds <= STREAMED or (kinds & MOVES and _says_how(options)):
         return []
     for _, tensor in graph.tensors:
         shape = tensor.shape
@@ -53,6 +56,14 @@ def _streams_of(graph: Graph, chain: StreamChain, chip: Chip) -> list[StreamWork
     op, *others = chain.operations
     if op.kind in REDUCED and not others:
         return REDUCED[op.kind](graph, op, chip)
+    if op.kind in MOVES:
+        return [moved(graph, op)]
     if op.kind in BY_SEGMENTS:
         return [by_segments(graph, op)]
     return streams_of_chain(graph, chain)
+
+
+def _says_how(options: Options) -> bool:
+    """Return whether a run file says how elements are to be moved, in the patent's terms."""
+    chosen = options.via, options.block, options.tile_columns
+    return any(each is not None for each in chosen) or options.drain != "block"

@@ -184,7 +184,8 @@ class TileWork:
         first, region = self.buffers[input_key(side)]
         steps, elements = self.shape.held(part, side)
         dtype = self.shape.frame.sides[side].dtype
-        return HeldColumns(Lying(dtype, first, self.shape.lanes, steps, elements), region)
+        lying = Lying(dtype, first, self.shape.lanes, steps, elements)
+        return HeldColumns(lying.moved(self.shape.first_held(part, side)), region)
 
     def _out(self, part: FramePart) -> HeldColumns:
         first, region = self.buffers[OUT]

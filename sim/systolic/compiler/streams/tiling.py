@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from systolic.compiler.places.modes import Mode, Modes, coalesce, stretch
 from systolic.compiler.streams.work import FramePart, StreamFrame
-from systolic.isa.access import MAX_PAIRS, Pattern
+from systolic.hw.datatypes import SIZE_BYTES
+from systolic.isa.access import MAX_PAIRS, Access, Buffer, Pattern
 
 StrideCounts = tuple[tuple[int, int], ...]
 
@@ -33,6 +34,38 @@ class Cut(NamedTuple):
     columns: tuple[int, ...]
     partitions: tuple[int, ...]
     gaps: tuple[int, ...]
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Return the indices of each mode that a tile has."""
+        return tuple(c * p for c, p in zip(self.columns, self.partitions, strict=True))
+
+    @property
+    def lanes(self) -> tuple[int, int]:
+        """Return on how many partitions a tile lies when it is loaded, and when it is stored."""
+        return (math.prod(self.partitions),) * 2
+
+
+class TurnCut(NamedTuple):
+    """How a frame is cut whose tiles change partitions and columns on the way.
+
+    block: the indices of each mode that a tile has. inside: on how many partitions they lie when
+    the tile is loaded; outside: when it is stored. No mode has both. Of a mode with more indices
+    than partitions, neighbours lie in a row of partitions, and further ones in further columns; or,
+    if `in_runs`, neighbours lie in a row of columns, so that runs are long in memory. in_banks:
+    each such further column, with what lies inside it, lies in a bank of its own.
+    """
+
+    block: tuple[int, ...]
+    inside: tuple[int, ...]
+    outside: tuple[int, ...]
+    in_runs: bool = False
+    in_banks: bool = False
+
+    @property
+    def lanes(self) -> tuple[int, int]:
+        """Return on how many partitions a tile lies when it is loaded, and when it is stored."""
+        return math.prod(self.inside), math.prod(self.outside)
 
 
 class TileRange(NamedTuple):
@@ -62,6 +95,15 @@ class TileCopy(NamedTuple):
         step, count = self.chip_pattern[-1]
         dram_step, dram_count = self.dram_pattern[-1]
         return min(count, dram_count) if step == dram_step == 1 else 1
+
+    def ends(self, dtype: str, outside: int = 0, inside: int = 0) -> tuple[Access, Access]:
+        """Return the accesses in DRAM and on the chip, from these bytes on."""
+        size = SIZE_BYTES[dtype]
+        there, here = outside + self.dram_at * size, inside + self.chip_at * size
+        return (
+            Access(Buffer.DRAM, dtype, 0, 1, there, self.dram_pattern),
+            Access(Buffer.STATE, dtype, self.first, self.partitions, here, self.chip_pattern),
+        )
 
     @property
     def elements(self) -> int:
@@ -163,9 +205,15 @@ class TileShape:
             for number in brought:
                 steps[number] = modes[number].steps[side]
         for number in reversed(order[: len(order) - len(brought)]):
-            steps[number] = size
+            steps[number] = size if modes[number].steps[side] > 0 else -size
             size *= modes[number].extent
         return ColumnPlaces(tuple(steps), size)
+
+    def first_held(self, part: FramePart, side: int) -> int:
+        """Return where a side's first element lies: behind what a mode goes through backwards."""
+        steps = self.held(part, side).steps
+        backwards = zip(steps, self.modes(part), strict=True)
+        return sum(-step * (mode.extent - 1) for step, mode in backwards if step < 0)
 
     def _order(self, modes: Sequence[Mode], side: int) -> list[int]:
         """Return the modes that move a side, in the order of its memory."""
@@ -173,17 +221,23 @@ class TileShape:
         return sorted(found, key=lambda n: -abs(modes[n].steps[side]))
 
     def loads(self, part: FramePart, side: int, ways: int) -> list[TileCopy]:
-        """Return the copies that bring an operand, in about so many equal ones."""
+        """Return the copies that bring an operand, in about so many equal ones.
+
+        What is gone through backwards comes forwards, in long runs: an engine turns it round.
+        """
         modes, held = self.modes(part), self.held(part, side)
         order = self._order(modes, side)
         kept = order[: len(order) - self.cut.gaps[side]]
-        columns = [(modes[n].steps[side], modes[n].extent, held.steps[n]) for n in kept]
+        columns = [(abs(modes[n].steps[side]), modes[n].extent, abs(held.steps[n])) for n in kept]
+        before = sum(
+            modes[n].steps[side] * (modes[n].extent - 1) for n in kept if modes[n].steps[side] < 0
+        )
         if self.cut.gaps[side] and len(kept) < len(order):
             columns.append((1, stretch((modes[n] for n in order[len(kept) :]), side), 1))
-        at = part.at[side] if part.at else 0
+        at = (part.at[side] if part.at else 0) + before
         found: list[TileCopy] = []
         for lanes, first, dram_at, _ in self._lane_groups(side):
-            found += _moves(lanes, columns, _Begin(first, 0, at + dram_at), ways)
+            found += tile_copies(lanes, columns, CopyBegin(first, 0, at + dram_at), ways)
         return found
 
     def stores(self, ways: int) -> list[TileCopy]:
@@ -201,7 +255,7 @@ class TileShape:
                 chip_at, dram_at = skipped * held.steps[n], dram_at + skipped * modes[n].steps[0]
             order = self._order(kept, 0)
             columns = [(kept[n].steps[0], kept[n].extent, held.steps[n]) for n in order]
-            found += _moves(lanes, columns, _Begin(first, chip_at, dram_at), ways)
+            found += tile_copies(lanes, columns, CopyBegin(first, chip_at, dram_at), ways)
         return found
 
     def _lane_groups(self, side: int) -> Iterator[tuple[StrideCounts, int, int, bool]]:
@@ -225,20 +279,20 @@ class TileShape:
         yield tuple(others), (count - 1) * inside, begin, True
 
 
-class _Begin(NamedTuple):
+class CopyBegin(NamedTuple):
     """The first partition of a copy, its first element in each, and its first one in DRAM."""
 
     partition: int
     chip_at: int
     dram_at: int
 
-    def on(self, partitions: int, chip: int, dram: int) -> _Begin:
+    def on(self, partitions: int, chip: int, dram: int) -> CopyBegin:
         """Return a beginning so many partitions and elements further on."""
-        return _Begin(self.partition + partitions, self.chip_at + chip, self.dram_at + dram)
+        return CopyBegin(self.partition + partitions, self.chip_at + chip, self.dram_at + dram)
 
 
-def _moves(
-    lanes: StrideCounts, columns: list[tuple[int, int, int]], begin: _Begin, ways: int = 1
+def tile_copies(
+    lanes: StrideCounts, columns: list[tuple[int, int, int]], begin: CopyBegin, ways: int = 1
 ) -> Iterator[TileCopy]:
     """Yield copies of some partitions: what four pairs cannot name is cut, as is what is shared.
 
@@ -251,7 +305,7 @@ def _moves(
         for share in range(ways):
             first, stop = count * share // ways, count * (share + 1) // ways
             here = ((step, stop - first), *others)
-            yield from _moves(here, columns, begin.on(first * inside, 0, first * step))
+            yield from tile_copies(here, columns, begin.on(first * inside, 0, first * step))
         return
     pattern = pairs_of([*lanes, *((step, n) for step, n, _ in columns)])
     if len(pattern) <= MAX_PAIRS:
@@ -262,11 +316,11 @@ def _moves(
         (step, _), *others = lanes
         inside = math.prod(p for _, p in others)
         for n in range(count):
-            yield from _moves(tuple(others), columns, begin.on(n * inside, 0, n * step))
+            yield from tile_copies(tuple(others), columns, begin.on(n * inside, 0, n * step))
     else:
         (step, many, chip_step), *rest = columns
         for n in range(many):
-            yield from _moves(lanes, rest, begin.on(0, n * chip_step, n * step))
+            yield from tile_copies(lanes, rest, begin.on(0, n * chip_step, n * step))
 
 
 def pairs_of(pairs: Sequence[tuple[int, int]]) -> Pattern:
@@ -275,19 +329,17 @@ def pairs_of(pairs: Sequence[tuple[int, int]]) -> Pattern:
     return tuple((mode.steps[0], mode.extent) for mode in found) or ((1, 1),)
 
 
-def tiles(frame: StreamFrame, cut: Cut) -> Iterator[TileRange]:
+def tiles(frame: StreamFrame, cut: Cut | TurnCut) -> Iterator[TileRange]:
     """Yield the tiles of a frame, the outermost mode's block the slowest."""
     blocks = []
-    for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True):
-        size = c * p
+    for mode, size in zip(frame.modes, cut.block, strict=True):
         blocks.append([(at, min(size, mode.extent - at)) for at in range(0, mode.extent, size)])
     for chosen in product(*blocks):
         yield TileRange(tuple(at for at, _ in chosen), tuple(count for _, count in chosen))
 
 
-def tile_count(frame: StreamFrame, cut: Cut) -> int:
+def tile_count(frame: StreamFrame, cut: Cut | TurnCut) -> int:
     """Return how many tiles a frame is cut into."""
     return math.prod(
-        -(-mode.extent // (c * p))
-        for mode, c, p in zip(frame.modes, cut.columns, cut.partitions, strict=True)
+        -(-mode.extent // size) for mode, size in zip(frame.modes, cut.block, strict=True)
     )

@@ -19,10 +19,14 @@ from systolic.layout import Shape
 
 @dataclass(frozen=True, slots=True)
 class StreamSide:
-    """A tensor of which a stream reads or writes elements: its name, its type in memory."""
+    """A tensor of which a stream reads or writes elements: its name, its type in memory.
+
+    holes: between its elements there may be bytes that nothing writes, so these are not brought.
+    """
 
     tensor: str
     dtype: str
+    holes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class StreamFrame:
 
     sides: of the steps of the modes; the result's is the first. at: the first element on each.
     inner: the modes of the result inside `modes`, over which its parts lie side by side.
+    keeps_bits: every element must arrive as it is, a NaN or an infinity too. So it is inside of a
+    composite operation, of which the reference knows no turns.
     """
 
     sides: tuple[StreamSide, ...]
@@ -91,6 +97,7 @@ class StreamFrame:
     modes: Modes
     parts: tuple[FramePart, ...]
     inner: Modes = ()
+    keeps_bits: bool = False
 
     @property
     def is_straight(self) -> bool:
@@ -114,7 +121,8 @@ class StreamFrame:
             )
             for part in self.parts
         ]
-        return [side.dtype for side in self.sides], self.modes, self.inner, parts
+        sides = [(side.dtype, side.holes) for side in self.sides]
+        return sides, self.modes, self.inner, parts, self.keeps_bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,12 +51,14 @@ def dynamic_update_slice_parts(
         if not most:
             continue
         start = start_of(recipe, "2", axis, most)
-        now = _padded(recipe, now, axis, 0, most)
-        for worth, bit in bits_of(recipe, start, most):
-            now = recipe.select(bit, _padded(recipe, now, axis, worth, -worth), now)
+        if count > 1:
+            now = _padded(recipe, now, axis, 0, most)
+            for worth, bit in bits_of(recipe, start, most):
+                now = recipe.select(bit, _padded(recipe, now, axis, worth, -worth), now)
         inside = _joined(recipe, inside, _inside(recipe, start, axis, (size, count), source))
     if inside:
-        recipe.select(recipe.expand(inside, source.dims), now, "0")
+        # a box of one place is spread over all of them
+        recipe.add("select", (inside, now, "0"), source)
     else:  # all of it, wherever it begins
         recipe.select(start_of(recipe, "2", 0, 0), "0", "1")
     return recipe.done(out)

@@ -145,8 +145,9 @@ def _ranked(recipe: Recipe, now: str, attributes: TopKAttributes) -> str:
         placed = recipe.combined("multiply", found, numbers, "s32", (last + 1,))
         return recipe.reduce("sum", placed, last + 1)
     least = recipe.constant(_least(shape, largest=attributes.largest), shape.element_type)
-    spread = recipe.expand(recipe.reshape(now, [*batch, 1, count]), [*batch, k, count])
-    taken = recipe.select(found, spread, least)
+    wide = recipe.reshape(now, [*batch, 1, count])
+    made = Shape(shape.element_type, (*batch, k, count))
+    taken = recipe.add("select", (found, wide, least), made)
     return recipe.reduce("max" if attributes.largest else "min", taken, last + 1)
 
 

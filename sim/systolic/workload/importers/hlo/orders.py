@@ -5,7 +5,7 @@ from __future__ import annotations
 from systolic.layout import Shape
 from systolic.workload.importers.arithmetic import is_integer
 from systolic.workload.importers.errors import CannotLowerError
-from systolic.workload.importers.form import ModelValue
+from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import number
 from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.module import HloInstruction
@@ -33,8 +33,19 @@ def _custom_call(at: HloContext, made: HloInstruction, operands: list[ModelValue
 def _first(at: HloContext, value: ModelValue, count: int, *, largest: bool) -> ModelValue:
     shape = at.form.shape(value)
     if is_integer(shape) or count > MOST_TAKEN:
-        raise CannotLowerError(f"the first {count} elements of {shape.element_type}")
+        return _ordered(at.form, value, count, largest=largest)
     return top(at.form, value, count, largest=largest)
+
+
+def _ordered(form: ModelForm, value: ModelValue, count: int, *, largest: bool) -> ModelValue:
+    """Return the first elements of each line and their places by the operation that finds them."""
+    shape, source, found = form.shape(value), form.whole(value), list[ModelValue]()
+    dims = (*shape.dims[:-1], count)
+    for gives, element_type in (("values", shape.element_type), ("indices", "s32")):
+        out = Shape(element_type, dims)
+        name = form.node("top_k", (source,), out, k=count, largest=largest, gives=gives)
+        found.append(ModelView(name, dims, tuple(range(len(dims)))))
+    return tuple(found)
 
 
 ORDERS: dict[str, HloRow] = {"topk": _topk, "custom-call": _custom_call}
