@@ -19,6 +19,7 @@ from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.blocks import equation_1
+from systolic.compiler.lower.exact_products import with_exact_products
 from systolic.compiler.lower.packed import carried_graph
 from systolic.compiler.lower.predicates import with_predicates
 from systolic.compiler.lower.table import check_choices, lower_graph
@@ -118,7 +119,7 @@ def _of_streams(
 ) -> CompiledGraph | None:
     """Return the program of a graph that is done as streams; None if it has other work."""
     check_choices(graph, options)
-    parts = with_predicates(expanded(graph), chip)
+    parts = with_predicates(with_exact_products(expanded(graph), chip), chip)
     carried_graph(parts, chip)  # refuses the types that no unit takes
     found = streamed(parts, chip, options, judge)
     if found is None:

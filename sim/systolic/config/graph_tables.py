@@ -98,7 +98,7 @@ def _lone(table: WorkloadTable, name: str, blame: Blame) -> Graph:
     if len(keys) == 1:
         with blame.on("workload", SHAPE):
             check_host_memory(inputs[0].shape)
-    with blame.on("workload", next(iter(given), keys[0])):
+    with blame.on("workload", next(iter((*given, *keys)), "op")):
         wanted = default_out(kind, inputs, attributes)
     follows = wanted is not None and table.out is None
     out = wanted if wanted and follows else _tensor(table, "out", blame)

@@ -146,7 +146,7 @@ def _workload(config: RunConfig) -> Entries:
             table["data"] = _data_text(source)
         entry |= {"data": _data_text(source), "home": entry["home"] or table["home"]}
         entry["seed"] = source.seed if source.kind == "random" else None
-    if not table["tensors"]:
+    if not table["tensors"] and config.graph.inputs:
         source = config.sources[config.graph.inputs[0]]
         table |= {"data": _data_text(source)}
         table["seed"] = source.seed if source.kind == "random" else None

@@ -23,7 +23,7 @@ X = "f32[3,4]"
          "indices: needs numbers from 0 to 3, places along axis 1 of f32[3,4], found 4"),
         ("scatter", (X, "f32[3,1]"), X, {"indices": (1, 2)},
          "updates: needs f32[3,2], found f32[3,1]"),
-        ("gather", (X, "f32[2]"), "f32[3,2]", {}, "indices: needs s32, found f32[2]"),
+        ("gather", (X, "f32[2]"), "f32[3,2]", {}, "places: needs s32, found f32[2]"),
         ("dynamic_slice", (X, "s32[2]"), "f32[3,5]", {"sizes": (3, 5)},
          "sizes: needs for each dimension of f32[3,4] a size from 1 to its own, found [3, 5]"),
         ("dynamic_slice", (X, "s32[1]"), "f32[2,2]", {"sizes": (2, 2)},

@@ -34,22 +34,25 @@ def at_places(form: ModelForm, value: ModelValue, places: ModelView, batch: int)
     """
     shape, many = form.shape(value), places.dims[-1]
     front, (size, *rest) = shape.dims[:batch], shape.dims[batch:]
-    dims = (*front, many, size, *rest)
-    outer = tuple(range(batch))
-    line = np.arange(size, dtype=np.int32).reshape(*(1 for _ in (*front, many)), size)
-    wide = (*front, many, size)
+    inner = () if many == 1 else (many,)  # a dimension of one element is put in at the end
+    count = batch + len(inner)
+    seen = form.reshape(places, Shape("s32", (*front, *inner)))
+    wide = (*front, *inner, size)
+    line = np.arange(size, dtype=np.int32).reshape(*(1 for _ in wide[:-1]), size)
     is_it = form.binary(
         "equal",
-        places.spread(wide, (*outer, batch)),
+        seen.spread(wide, range(count)),
         np.broadcast_to(line, wide),
         Shape("pred", wide),
     )
-    elements = form.view(value).spread(dims, (*outer, *range(batch + 1, len(dims))))
-    chosen = is_it.spread(dims, (*outer, batch, batch + 1))
+    dims = (*wide, *rest)
+    elements = form.view(value).spread(dims, (*range(batch), *range(count, len(dims))))
+    chosen = is_it.spread(dims, range(count + 1))
     kept = _kept(form, chosen, elements, Shape(shape.element_type, dims))
-    out = Shape(shape.element_type, (*front, many, *rest))
-    reduction = "max" if out.element_type == "pred" else "sum"
-    return form.reduce(reduction, kept, [batch + 1], out)
+    reduction = "max" if shape.element_type == "pred" else "sum"
+    out = Shape(shape.element_type, (*front, *inner, *rest))
+    found = form.reduce(reduction, kept, [count], out)
+    return form.reshape(found, Shape(shape.element_type, (*front, many, *rest)))
 
 
 def _kept(form: ModelForm, chosen: ModelView, elements: ModelView, out: Shape) -> ModelView:

@@ -56,7 +56,7 @@ def _result_dims(shapes: Sequence[Shape], attributes: GatherAttributes) -> tuple
 def check_indices(indices: Shape) -> None:
     """Raise WorkloadError unless numbers of places are s32."""
     if indices.element_type != "s32":
-        raise WorkloadError(f"indices: needs s32, found {plain(indices)}")
+        raise WorkloadError(f"places: needs s32, found {plain(indices)}")
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: GatherAttributes) -> None:
@@ -118,7 +118,7 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: GatherAttributes) ->
 GATHER = Row(
     operands=(
         Operand("source", "XLA shape of what places are taken of"),
-        Operand("indices", "XLA shape of the numbers of the places, s32"),
+        Operand("places", "XLA shape of the numbers of the places, s32"),
     ),
     attributes=GatherAttributes,
     check=_check,

@@ -13,7 +13,7 @@ from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.importers.arithmetic import one_number
 from systolic.workload.importers.errors import CannotLowerError
-from systolic.workload.importers.form import ModelValue
+from systolic.workload.importers.form import ModelValue, ModelView
 from systolic.workload.importers.onnx.context import NodeOperands, OnnxContext, OnnxRow, axis_of
 from systolic.workload.importers.onnx.model import OnnxNode
 from systolic.workload.importers.runtime_places import at_places
@@ -255,6 +255,11 @@ def _indices(at: OnnxContext, value: ModelValue, size: int) -> ModelValue:
     return at.select(below, at.binary("add", places, at.like(size, places)), places)
 
 
+def _is_finite(value: ModelValue) -> bool:
+    """Return whether a value is known, and has no infinity and no NaN: products may take it."""
+    return isinstance(value, np.ndarray) and bool(np.isfinite(value.astype(np.float64)).all())
+
+
 def _gather(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
     dims, lines = at.dims(given[0]), at.dims(given[1])
     axis = axis_of(node.number("axis"), len(dims))
@@ -264,12 +269,71 @@ def _gather(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
     if isinstance(places, np.ndarray):
         found = taken(at, given[0], axis, [int(each) for each in places.reshape(-1)])
         return at.reshape(found, out)
+    if _is_finite(given[0]):  # a table, such as that of an embedding
+        names = [at.whole(given[0]), at.whole(places)]
+        return at.made("gather", names, Shape(at.kind(given[0]), out), axis=axis)
     order = [axis, *(d for d in range(len(dims)) if d != axis)]
     flat = at.form.view(at.reshape(places, (math.prod(lines),)))
     moved = at.form.view(at.transpose(given[0], order))
     found = at_places(at.form, moved, flat, 0)
     back = at.transpose(found, [*range(1, axis + 1), 0, *range(axis + 1, len(dims))])
     return at.reshape(back, out)
+
+
+def _gather_elements(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
+    """Take along an axis a place of its own for each element; all other axes are those of both."""
+    dims, lines = at.dims(given[0]), at.dims(given[1])
+    axis = axis_of(node.number("axis"), len(dims))
+    if len(lines) != len(dims) or any(
+        n > m for d, (n, m) in enumerate(zip(lines, dims, strict=True)) if d != axis
+    ):
+        raise WorkloadError(f"indices of {list(lines)} for {list(dims)}")
+    source = given[0]
+    for d, size in enumerate(lines):
+        if d != axis and size < dims[d]:
+            source = at.part(source, d, 0, size)
+    places = _indices(at, given[1], dims[axis])
+    order = [*(d for d in range(len(dims)) if d != axis), axis]
+    back = sorted(range(len(order)), key=lambda n: order[n])
+    many = math.prod(size for d, size in enumerate(lines) if d != axis)
+    moved = at.plain(at.reshape(at.transpose(source, order), (many, dims[axis])))
+    line = at.form.view(at.plain(at.reshape(at.transpose(places, order), (many, lines[axis]))))
+    whole = ModelView(at.form.whole(line), line.dims, (0, 1))
+    found = at_places(at.form, moved, whole, 1)
+    return at.transpose(at.reshape(found, [lines[d] for d in order]), back)
+
+
+def _gather_nd(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
+    """See the dimensions along which places are given as one, of which each place has a number."""
+    dims, lines, batch = at.dims(given[0]), at.dims(given[1]), node.number("batch_dims")
+    count = lines[-1]
+    sizes, rest = dims[batch : batch + count], dims[batch + count :]
+    many = math.prod(lines[batch:-1])
+    number: ModelValue = None
+    for n, size in enumerate(sizes):
+        own = at.reshape(at.part(given[1], len(lines) - 1, n, n + 1), (*lines[:batch], many))
+        place = _indices(at, own, size)
+        step = np.array(math.prod(sizes[n + 1 :]), np.int32)
+        term = at.binary("multiply", at.cast(place, "s32"), step)
+        number = term if number is None else at.binary("add", number, term)
+    flat = at.reshape(given[0], (*dims[:batch], math.prod(sizes), *rest))
+    line = at.form.view(at.plain(number))
+    whole = ModelView(at.form.whole(line), line.dims, tuple(range(len(line.dims))))
+    found = at_places(at.form, at.plain(flat), whole, batch)
+    return at.reshape(found, (*lines[:-1], *rest))
+
+
+def _cumulative(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
+    shape = at.shape(given[0])
+    axis = axis_of(at.numbers(given[1], "an axis")[0], shape.rank)
+    return at.made(
+        "cumulative",
+        [at.whole(given[0])],
+        Shape(shape.element_type, shape.dims),
+        axis=axis,
+        exclusive=bool(node.number("exclusive")) or None,
+        from_end=bool(node.number("reverse")) or None,
+    )
 
 
 def _depth_to_space(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
@@ -340,6 +404,9 @@ PLACES: dict[str, OnnxRow] = {
     "Slice": _slice,
     "Pad": _pad,
     "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "CumSum": _cumulative,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
     "Trilu": _trilu,

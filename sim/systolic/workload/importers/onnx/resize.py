@@ -200,8 +200,8 @@ def _along(
     mode, where = node.text("mode", "nearest"), each.at(_coordinates(node))
     if mode == "nearest":
         version = "floor" if node.version <= 10 else node.text("nearest_mode", "round_prefer_floor")
-        places = np.clip(ROUNDED[version](where), 0, each.size - 1)
-        return taken(at, value, axis, [int(n) for n in places])
+        nearest = np.clip(ROUNDED[version](where), 0, each.size - 1)
+        return taken(at, value, axis, [int(n) for n in nearest])
     if mode not in TAPS:
         raise CannotLowerError(f"the mode {mode}")
     shares = _shares(node, each, where)
