@@ -62,6 +62,11 @@ ALLOWED: dict[str, set[str]] = {
     "compiler.schedule": PASSES | {"compiler.place"},
     "compiler.sync": PASSES,
     "compiler.places": {"layout"},
+    "compiler.parts": PASSES
+    | {
+        "compiler.compiled", "compiler.streams", "compiler.sync", "compiler.plans",
+        "compiler.schedule",
+    },
     "compiler.streams": PASSES | {"compiler.places", "compiler.lower", "compiler.sync"},
     "machine": {"isa", "hw.spec", "hw.datatypes", "hw.units", "trace"},
     "machine.event": {

@@ -197,6 +197,9 @@ def marks_of(command: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if command in SLOW else []
 
 
+ONNX_MODEL = ROOT / "tests" / "workload" / "importers" / "onnx" / "models" / "digits_cnn.onnx"
+
+
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the pages use: configs, inputs of the layer, an example."""
@@ -208,6 +211,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         array = rng.integers(-8, 8, shape).astype(np.float32)
         np.save(tmp_path / f"{name}.npy", array)
         np.save(tmp_path / "folder" / f"{name}.npy", array)
+    for name in ("net", "model"):
+        shutil.copy(ONNX_MODEL, tmp_path / f"{name}.onnx")
+    np.save(tmp_path / "images.npy", rng.random((4, 8, 8), np.float32))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path

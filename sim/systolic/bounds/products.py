@@ -57,6 +57,7 @@ def products_bound(
 
     from_dram: all operands come from there; to_dram: all results go there.
     """
+    products = [_in_type_of(chip, each) for each in products]
     by_array = _by_array(chip, products, from_dram=from_dram, to_dram=to_dram)
     ways = [
         UnitRate(
@@ -69,6 +70,14 @@ def products_bound(
         return by_array
     alone = least_end(0, amount, ways)
     return replace(by_array, ticks=min(by_array.ticks, alone))
+
+
+def _in_type_of(chip: Chip, product: ProductWork) -> ProductWork:
+    """Return a product in the quickest type of the array, if the array does not take its own."""
+    known = chip.pe_array.cycles_per_vector
+    if product.dtype in known:
+        return product
+    return replace(product, dtype=min(known, key=lambda dtype: _cycles_of_cells(chip, dtype)))
 
 
 def _by_array(

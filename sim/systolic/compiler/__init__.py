@@ -1,7 +1,8 @@
 """The compiler: from operations on tensors to a Program. It never sees the machine."""
 
+from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.ir.chip_tiles import k_tiles
-from systolic.compiler.pipeline import CompiledGraph, compile_graph
+from systolic.compiler.pipeline import compile_graph
 from systolic.workload.options import Options, ProductOptions
 
 __all__ = ["CompiledGraph", "Options", "ProductOptions", "compile_graph", "k_tiles"]

@@ -8,100 +8,47 @@ pass's folder) of the rules on which the next pass relies. The program is checke
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
+from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.blocks import equation_1
+from systolic.compiler.lower.exact_products import with_exact_products
 from systolic.compiler.lower.packed import carried_graph
 from systolic.compiler.lower.predicates import with_predicates
 from systolic.compiler.lower.table import check_choices, lower_graph
 from systolic.compiler.lower.verify import verify_layers
+from systolic.compiler.parts.choose import Chooser
+from systolic.compiler.parts.compiled import in_parts
+from systolic.compiler.parts.divide import divided
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.schedule.verify import verify_drafts, verify_references
-from systolic.compiler.streams.compiled import StreamedGraph, streamed
+from systolic.compiler.streams.compiled import StreamedGraph, convolved, streamed
+from systolic.compiler.streams.convolved import convolutions
 from systolic.compiler.streams.plan import TickJudge
-from systolic.compiler.sync.semaphores import Saving, Synchronised, synchronise_drafts
+from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.isa import Program, check_program
-from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
+from systolic.isa import check_program
 from systolic.workload import Graph
 from systolic.workload.expand import expanded
 from systolic.workload.options import Options
 
+FAR = 12
+"""A graph that takes more than so many times what its parts take at least is tried in parts too."""
+
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledGraph:
-    """A program and the results of all passes that led to it.
-
-    blocks: if the graph is a transpose, the blocks of equation 1 and their sub-blocks.
-    """
-
-    graph: Graph
-    chip: Chip
-    options: Options
-    blocks: Decomposition | None
-    layers: Layers
-    plan: Plan
-    synchronised: Synchronised
-    streamed: StreamedGraph | None = None
-
-    @property
-    def tiled(self) -> Tiled:
-        """Return the tasks on tiles."""
-        return self.plan.tiled
-
-    @property
-    def scheduled(self) -> Scheduled:
-        """Return the instructions with their dependencies, and where tiles lay."""
-        return self.plan.scheduled
-
-    @property
-    def program(self) -> Program:
-        """Return the program."""
-        return self.synchronised.program
-
-    def placements(self) -> dict[str, Placement]:
-        """Return where each tensor lies that its tiles place on the chip."""
-        bases, geometry = dict(self.scheduled.bases), self.chip.state_buffer
-        room = BufferGeometry(
-            "state_buffer", geometry.partitions, geometry.bytes_per_partition, geometry.banks
-        )
-        partitions = {matrix.name: matrix.partition for matrix in self.layers.matrices}
-        return {
-            home.tensor: place_in_state_buffer(
-                home.shape,
-                room,
-                base_partition=partitions[home.matrix],
-                base_byte=bases[home.matrix],
-            )
-            for home in self.layers.homes
-            if home.matrix in bases
-        }
-
-    @property
-    def tiles(self) -> int:
-        """Return how many tiles the work was cut into."""
-        if self.streamed is not None:
-            return self.streamed.tiles
-        return len({t for task in self.tiled.tasks for t in (*task.reads, *task.writes)})
-
-    @property
-    def saving(self) -> Saving:
-        """Return what the last pass removed."""
-        return self.synchronised.saving
 
 
 def compile_graph(
@@ -144,7 +91,27 @@ def _compiled(
         own = _passed_if_it_fits(name, free, chip, options, every=every)
         if own is not None and has_its_places(graph, own.placements()):
             return replace(own, graph=graph)
-    return _passed(name, graph, chip, options, every=every)
+    if any(tensor.home != "dram" for _, tensor in graph.tensors):
+        return _passed(name, graph, chip, options, every=every)
+    plan = divided(expanded(graph))
+    whole = _passed_if_it_fits(name, graph, chip, options, every=every)
+    ticks = judge(whole.program) if whole and judge else 0
+    in_lines = judge is not None and any(True for _ in convolutions(expanded(graph), chip))
+    if whole is not None and ticks <= FAR * plan.floor_ticks(chip) and not in_lines:
+        return whole
+
+    def compile_part(part: Graph) -> CompiledGraph:
+        own = {op.name for op in part.operations}
+        asked = {name: each for name, each in options.operations.items() if name in own}
+        built = replace(options, identity="built", operations=asked)
+        found = _of_streams(name, part, chip, built, every=every, judge=judge)
+        return found or _best_passed(name, part, chip, built, every=every, judge=judge)
+
+    parts = in_parts(name, graph, plan, Chooser(chip, options, compile_part, judge))
+    if whole is not None and judge is not None and ticks <= judge(parts.program):
+        return whole
+    check_program(parts.program, chip)
+    return parts
 
 
 def _of_streams(
@@ -152,11 +119,44 @@ def _of_streams(
 ) -> CompiledGraph | None:
     """Return the program of a graph that is done as streams; None if it has other work."""
     check_choices(graph, options)
-    parts = with_predicates(expanded(graph), chip)
+    parts = with_predicates(with_exact_products(expanded(graph), chip), chip)
     carried_graph(parts, chip)  # refuses the types that no unit takes
     found = streamed(parts, chip, options, judge)
     if found is None:
         return None
+    return _as_program(name, graph, chip, options, found, every=every)
+
+
+def _best_passed(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
+) -> CompiledGraph:
+    """Return a graph as matrices or, of a convolution of few channels, as lines: the faster.
+
+    Raises CompileError if neither fits.
+    """
+    found = list(programs_of_lines(name, graph, chip, options, every=every))
+    try:
+        found.append(_passed(name, graph, chip, options, every=every))
+    except CompileError:
+        if not found:
+            raise
+    if len(found) == 1 or judge is None:
+        return found[0]
+    return min(found, key=lambda each: judge(each.program))
+
+
+def programs_of_lines(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+) -> Iterator[CompiledGraph]:
+    """Yield the programs of a convolution of few channels as lines; none of other graphs."""
+    for each in convolved(expanded(graph), chip, options):
+        yield _as_program(name, graph, chip, options, each, every=every)
+
+
+def _as_program(
+    name: str, graph: Graph, chip: Chip, options: Options, found: StreamedGraph, *, every: bool
+) -> CompiledGraph:
+    """Return the program of streams."""
     if every:
         verify_drafts(found.drafts, chip)
     verify_references(found.drafts)

@@ -242,6 +242,8 @@ def _best_divided(layers: Layers, chip: Chip, options: Options) -> Plan:
     if scheduled and scheduled.evictions and len(scheduled.drafts) > MOST_INSTRUCTIONS:
         rested = rested or _rested_plan(layers, tiled, chip, options)
         found += [rested] if rested else []
+    if _has_images(layers):  # tiles are whole images, whatever there is room for
+        return Plan(have, tiled, schedule(layers, tiled, chip, options))
     best = _best(chain(found, _smaller_plans(layers, tiled, chip, options)), chip)
     return best or _least(layers, chip, options)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.tasks import Loops, Task, tiling
-from systolic.compiler.pipeline import CompiledGraph
 from systolic.isa import Access, Buffer, Instruction, Program
 from systolic.isa.effects import accumulates, writes
 from systolic.isa.opcodes import BY_CLASS
@@ -210,11 +210,32 @@ def _cut(lines: Sequence[str], limit: int) -> Iterator[str]:
         yield f"  ... {len(lines) - limit} more of {len(lines)}"
 
 
+def _by_parts(
+    show: Callable[[CompiledGraph, int], Iterator[str]],
+) -> Callable[[CompiledGraph, int], Iterator[str]]:
+    """Return a function that shows a graph in parts part by part, equal ones once."""
+
+    def shown(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+        if not compiled.parts:
+            yield from show(compiled, limit)
+            return
+        known: dict[int, int] = {}
+        for number, part in enumerate(compiled.placed):
+            what = ", ".join(dict.fromkeys(part.layers.values()))
+            equal = known.setdefault(id(part.compiled), number)
+            again = f", as part {equal}" if equal != number else ""
+            yield f"part {number}: {what}, instructions {part.first}:{part.stop}{again}"
+            if not again:
+                yield from (f"  {line}" for line in show(part.compiled, limit))
+
+    return shown
+
+
 PASSES: dict[str, Callable[[CompiledGraph, int], Iterator[str]]] = {
-    "lower": show_lower,
-    "tile": show_tile,
-    "place": show_place,
-    "schedule": show_schedule,
+    "lower": _by_parts(show_lower),
+    "tile": _by_parts(show_tile),
+    "place": _by_parts(show_place),
+    "schedule": _by_parts(show_schedule),
     "sync": show_sync,
 }
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from systolic.compiler import CompiledGraph
 from systolic.hw.spec import Chip
-from systolic.isa import Access, MatMul
+from systolic.isa import MatMul
 from systolic.isa.streaming import Streaming
 from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
@@ -52,23 +52,16 @@ def streamed_by_layer(compiled: CompiledGraph, how: Mapping[int, Streaming]) -> 
     how: each multiply's streaming (`systolic.critical_path.streamed`).
     """
     found: dict[str, Streamed] = {}
-    identities = compiled.scheduled.turned_with
+    turning = compiled.turns
     layers, instructions = compiled.synchronised.layers, compiled.program.instructions
     for index, each in how.items():
         multiply = instructions[index]
         assert isinstance(multiply, MatMul)
         vectors = multiply.moving.elements
         cycles = vectors * each.vector_cycles
-        turns = is_turn(multiply, identities)
-        new = Streamed(0, cycles, cycles) if turns else Streamed(vectors, cycles)
+        new = Streamed(0, cycles, cycles) if index in turning else Streamed(vectors, cycles)
         found[layers[index]] = found.get(layers[index], Streamed()).plus(new)
     return found
-
-
-def is_turn(multiply: MatMul, identities: Sequence[Access]) -> bool:
-    """Return whether a multiply turns a matrix: its vectors are one of the identity matrices."""
-    start = multiply.moving.start
-    return any(each.span.first <= start < each.span.stop for each in identities)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from systolic.report.plots.look import Look
 from systolic.report.plots.subject import Multiply, PlotRun, PlotSummary, Touch
 from systolic.report.plots.table import PLOTS, Plot
 from systolic.run.again import entry
-from systolic.run.array_time import is_turn
 from systolic.run.chip_use import chip_use
 from systolic.run.core_view import core_run
 from systolic.run.folder import require_writable
@@ -136,10 +135,9 @@ def _multiplies(result: Result) -> Iterator[Multiply]:
 
 def _made_multiplies(result: Result) -> Iterator[Multiply]:
     array = result.chip.pe_array
-    identities = result.compiled.scheduled.turned_with if result.compiled else ()
+    turning = result.compiled.turns if result.compiled else frozenset()
     for index, each in enumerate(result.program.instructions):
         if isinstance(each, MatMul):
             pes = each.moving.partitions * each.result.partitions
             cycles = streaming(each, array).vector_cycles
-            turns = is_turn(each, identities)
-            yield Multiply(index, pes, each.vectors, cycles, is_turn=turns)
+            yield Multiply(index, pes, each.vectors, cycles, is_turn=index in turning)

@@ -40,6 +40,8 @@ class Transposed(NamedTuple):
 
 def transposed_by_layer(compiled: CompiledGraph) -> dict[str, list[Transposed]]:
     """Return what is transposed on the way into each operation that has any of it."""
+    if compiled.parts:
+        return _of_parts(compiled)
     turned = list(_turned(compiled.layers.nodes, compiled.graph))
     if not turned:
         return {}
@@ -55,6 +57,26 @@ def transposed_by_layer(compiled: CompiledGraph) -> dict[str, list[Transposed]]:
         found[node.layer][key] = found[node.layer].get(key, 0) + vectors[number]
     return {
         layer: [Transposed(*key, count, layouts.get(key[0], "")) for key, count in each.items()]
+        for layer, each in found.items()
+    }
+
+
+def _of_parts(compiled: CompiledGraph) -> dict[str, list[Transposed]]:
+    """Return what is transposed in all parts, by the graph's operations and tensors."""
+    found = defaultdict[str, dict[tuple[str, str, str], int]](dict)
+    known: dict[int, dict[str, list[Transposed]]] = {}
+    for part in compiled.placed:
+        own = known.setdefault(id(part.compiled), transposed_by_layer(part.compiled))
+        for layer, every in own.items():
+            mine = found[part.layers.get(layer, layer)]
+            for each in every:
+                tensor = part.boxes[each.tensor][0] if each.tensor in part.boxes else each.tensor
+                key = tensor, each.by, each.layout
+                mine[key] = mine.get(key, 0) + each.vectors
+    return {
+        layer: [
+            Transposed(tensor, by, count, layout) for (tensor, by, layout), count in each.items()
+        ]
         for layer, each in found.items()
     }
 

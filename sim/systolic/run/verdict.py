@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
 from systolic.compiler.places.modes import places
+from systolic.compiler.streams.lines import k_tiles_of
 from systolic.compiler.streams.turned import TurnedSpans
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
@@ -54,23 +56,12 @@ def graph_verdict(
     wrong (a record for each output that differs from the reference); out_of_range (a record for
     each tensor whose type could not hold its numbers).
     """
-    if compiled.streamed is not None:
-        return _streamed_verdict(compiled, chip, inputs, outputs)
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
         return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
-    compiled = replace(compiled, graph=expanded(graph))  # what parts of composites read is turned
-    own = rules_of_products(compiled, chip)
-    spread = _spread_by_turns(compiled, chip)
-    held = partial(_held, spread)
-    parts = compiled.graph
-    values = reference_values(parts, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
-    values |= {name: _held(spread, "", name, values[name]) for name in outputs}
+    values, turned = _expected(compiled, chip, inputs)
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
-    turned = any(
-        _multiplies_to_turn(compiled, chip, k) for k, _ in enumerate(compiled.layers.nodes)
-    )
     wrong = [_wrong(n, outputs[n], values[n], signed_zeros=not turned) for n in outputs]
     return _verdict(
         wrong=wrong,
@@ -80,21 +71,55 @@ def graph_verdict(
     )
 
 
-def _streamed_verdict(
-    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
-) -> dict[str, Any]:
-    """Return the verdict on a graph of streams: operations read what identity products leave."""
-    graph, streamed = compiled.graph, compiled.streamed
-    assert streamed is not None
-    held = partial(_as_spans_leave_it, graph, streamed.turned)
-    values = reference_values(graph, inputs, rules_of(chip), held=held)
-    true = exact_graph(graph, inputs)
-    return _verdict(
-        wrong=[_wrong(name, outputs[name], values[name]) for name in outputs],
-        max_abs_error=max(max_abs_error(outputs[name], true[name]) for name in outputs),
-        differs_from_numpy=sum(differences(outputs[name], values[name]) for name in outputs),
-        out_of_range=[asdict(loss) for loss in range_losses(graph, values)],
-    )
+def _expected(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], bool]:
+    """Return all tensors with the bits that the chip must give, and whether signs of zeros may go.
+
+    Of a graph in parts each part has the arithmetic of its own program.
+    """
+    if compiled.parts:
+        return _expected_in_parts(compiled, chip, inputs)
+    (op, *others), graph = compiled.graph.operations, compiled.graph
+    if compiled.streamed is not None and compiled.streamed.convolution is None:
+        held = partial(_as_spans_leave_it, graph, compiled.streamed.turned)
+        return reference_values(graph, inputs, rules_of(chip), held=held), False
+    if op.kind == "transpose" and not others:
+        found = _transposed(compiled, chip, op, inputs[op.inputs[0]])
+        return {**inputs, op.output: found}, False
+    compiled = replace(compiled, graph=expanded(graph))  # what parts of composites read is turned
+    own = rules_of_products(compiled, chip)
+    spread = _spread_by_turns(compiled, chip)
+    held = partial(_held, spread)
+    parts = compiled.graph
+    values = reference_values(parts, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
+    values |= {name: _held(spread, "", name, values[name]) for name in graph.outputs}
+    nodes = range(len(compiled.layers.nodes))
+    return values, any(_multiplies_to_turn(compiled, chip, number) for number in nodes)
+
+
+def _expected_in_parts(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], bool]:
+    """Return what `_expected` does, part by part: each takes boxes of what others made."""
+    graph, values, turned = expanded(compiled.graph), dict(inputs), False
+    for part in compiled.parts:
+        if isinstance(part, Operation):
+            arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
+            found = part.row.reference(arrays, out, part.attributes, rules_of(chip))
+            values[part.output] = found
+            continue
+        own = {}
+        for name in part.compiled.graph.inputs:
+            tensor, box = part.boxes[name]
+            own[name] = np.ascontiguousarray(values[tensor][box.slices])
+        made, turns = _expected(part.compiled, chip, own)
+        turned = turned or turns
+        for name in made.keys() - own.keys():
+            tensor, box = part.boxes[name]
+            shape = graph.shape(tensor)
+            values.setdefault(tensor, np.zeros(shape.dims, shape.dtype))[box.slices] = made[name]
+    return values, turned
 
 
 def _as_spans_leave_it(
@@ -161,38 +186,39 @@ def _transpose_verdict(
     compiled: CompiledGraph, chip: Chip, op: Operation, data: Array, result: Array
 ) -> dict[str, Any]:
     """Return the verdict on a lone transpose, down to the sign of a zero."""
-    axes = op.attributes_as(TransposeAttributes).axes
-    expected = numpy_transpose(data, axes)
+    expected = numpy_transpose(data, op.attributes_as(TransposeAttributes).axes)
     unlike_numpy = differing(result, expected)
     error = max_abs_error(result, expected) if unlike_numpy else 0.0
-    nodes = enumerate(compiled.layers.nodes)
-    turned = [n.inputs[0] for k, n in nodes if _multiplies_to_turn(compiled, chip, k)]
-    if _turns_whole(data):
-        pass  # what the array turns is as numpy has it
-    elif turned and _by_digits(compiled):
-        expected = _as_digits_leave_it(compiled, chip, op, data)
-    elif _in_strands(compiled):
-        expected = _as_strands_leave_it(compiled, chip, op, data)
-    elif turned and compiled.graph.shape(op.output).element_type not in NARROW_BITS:
-        del expected  # a large tensor's copies are the most memory a run takes
-        matrix = compiled.layers.matrix(turned[0])
-        if _is_of_factors(compiled, matrix, op):
-            factors = _factors_as_turned(compiled, chip, op.inputs[0], data)
-            expected = numpy_transpose(factors, axes)
-            return _verdict(
-                wrong=[_wrong(op.output, result, expected)],
-                max_abs_error=error,
-                differs_from_numpy=unlike_numpy,
-            )
-        back = {axis: place for place, axis in enumerate(axes)}
-        *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
-        found = _turned(compiled, chip, matrix, data)
-        expected = as_tensor(found, (*batch, cols, rows), result.shape)
+    del expected  # a large tensor's copies are the most memory a run takes
+    expected = _expected(compiled, chip, {op.inputs[0]: data})[0][op.output]
     return _verdict(
         wrong=[_wrong(op.output, result, expected)],
         max_abs_error=error,
         differs_from_numpy=unlike_numpy,
     )
+
+
+def _transposed(compiled: CompiledGraph, chip: Chip, op: Operation, data: Array) -> Array:
+    """Return the result of a lone transpose as its identity products leave it."""
+    axes = op.attributes_as(TransposeAttributes).axes
+    nodes = enumerate(compiled.layers.nodes)
+    turned = [n.inputs[0] for k, n in nodes if _multiplies_to_turn(compiled, chip, k)]
+    if _turns_whole(data):
+        return numpy_transpose(data, axes)  # what the array turns is as numpy has it
+    if turned and _by_digits(compiled):
+        return _as_digits_leave_it(compiled, chip, op, data)
+    if _in_strands(compiled):
+        return _as_strands_leave_it(compiled, chip, op, data)
+    narrow = compiled.graph.shape(op.output).element_type in NARROW_BITS
+    if not turned or narrow:
+        return numpy_transpose(data, axes)
+    matrix = compiled.layers.matrix(turned[0])
+    if _is_of_factors(compiled, matrix, op):
+        return numpy_transpose(_factors_as_turned(compiled, chip, op.inputs[0], data), axes)
+    back = {axis: place for place, axis in enumerate(axes)}
+    *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
+    found = _turned(compiled, chip, matrix, data)
+    return as_tensor(found, (*batch, cols, rows), compiled.graph.shape(op.output).dims)
 
 
 def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) -> Array:
@@ -561,7 +587,16 @@ def rules_of(chip: Chip) -> Rules:
 
 
 def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
-    """Return the rules of operations whose rows of the contraction lie folded, by name."""
+    """Return the rules of operations whose rows of the contraction are in other K-tiles, by name.
+
+    Rows lie folded, or a K-tile has whole rows of a convolution's windows.
+    """
+    work = compiled.streamed.convolution if compiled.streamed else None
+    if work is not None:
+        tiles = k_tiles_of(work.lines)
+        across = work.lines.windows.size[1]
+        rows = [0, *accumulate(each.taps * across * each.channels for each in tiles)]
+        return {work.op.name: replace(rules_of(chip), k_tiles=lambda K: tuple(rows))}
     return {
         node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
         for node in compiled.layers.nodes

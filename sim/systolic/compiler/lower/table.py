@@ -22,6 +22,7 @@ from systolic.compiler.lower.elementwise import (
     lower_select,
     lower_tensor_scalar,
 )
+from systolic.compiler.lower.exact_products import with_exact_products
 from systolic.compiler.lower.gathers import (
     lower_concat,
     lower_constant,
@@ -103,7 +104,7 @@ def check_choices(graph: Graph, options: Options) -> None:
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
     check_choices(graph, options)
-    carried = carried_graph(with_predicates(expanded(graph), chip), chip)
+    carried = carried_graph(with_predicates(with_exact_products(expanded(graph), chip), chip), chip)
     check_room(graph, chip)
     return with_idle_engines(_lowered(carried, chip, options).layers(), chip, options)
 

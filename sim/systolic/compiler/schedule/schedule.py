@@ -32,6 +32,7 @@ from systolic.compiler.schedule.products import ProductMaker
 from systolic.compiler.schedule.sums import SumBanks
 from systolic.compiler.schedule.transfers import AS_USUAL, CopyMaker, Sharing, may_join
 from systolic.compiler.schedule.turns import TurnMaker
+from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.isa import Access
 from systolic.spans import Interval
@@ -196,6 +197,7 @@ class _Scheduler:
         """Return everything the later passes need."""
         matrices = self._layers.matrices
         kept = [t for m in matrices if m.keep for t in self._tiles.all_tiles(m)]
+        self._refuse_large_tasks()
         self._memory.plan(self._tiled.tasks, kept)
         pieces = self._tiles.give(matrices)
         self._tiles.reserve(matrices)
@@ -232,6 +234,27 @@ class _Scheduler:
             frozenset(self._identities.by_engine),
             tuple(self._brought.items()),
         )
+
+    def _refuse_large_tasks(self) -> None:
+        """Raise CompileError if the tiles of a task have no room together, whatever else is there.
+
+        So work that does not fit is refused before instructions are made.
+        """
+        seen: set[tuple[tuple[str, int], ...]] = set()
+        for task in self._tiled.tasks:
+            tiles = dict.fromkeys((*task.reads, *task.writes))
+            sizes = tuple((tile.matrix, in_words(self._tiles.size_bytes(tile))) for tile in tiles)
+            if sizes in seen:
+                continue
+            seen.add(sizes)
+            total, have = sum(size for _, size in sizes), self._memory.room.size_bytes
+            if total > have:
+                largest = max(tiles, key=self._tiles.size_bytes)
+                size = in_words(self._tiles.size_bytes(largest))
+                raise CompileError(
+                    f"{self._memory.where} has no room for {largest}: it needs {size} bytes per "
+                    f"partition beside {total - size} of the tiles used with it, found {have}"
+                )
 
     def _begin_images(self, number: int) -> None:
         """Bring what a gather of images takes, and what the next sums take, before its copies.

@@ -15,6 +15,7 @@ from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.places.modes import stretch
+from systolic.compiler.streams.convolved import Convolution, ConvolutionEmitter, convolutions
 from systolic.compiler.streams.emit import emit
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.plan import (
@@ -56,6 +57,7 @@ class StreamedGraph:
     identities: the matrices that must be in the state buffer at cycle 0; turned_with: those and
     others that are written. turned: what products with an identity turn, where these do not keep
     all bits.
+    convolution: the way in which a convolution is done, if there is one.
     """
 
     drafts: tuple[Draft, ...]
@@ -65,12 +67,19 @@ class StreamedGraph:
     identities: tuple[Access, ...] = ()
     turned: tuple[TurnedSpans, ...] = ()
     turned_with: tuple[Access, ...] = ()
+    convolution: Convolution | None = None
 
     @property
     def turned_multiply_adds(self) -> int:
-        """Return the multiply-adds of the products with an identity: all products of streams."""
+        """Return the multiply-adds of the products with an identity."""
         works = (draft.instruction for draft in self.drafts)
-        turns = (work for work in works if isinstance(work, MatMul))
+        spans = [each.span for each in self.turned_with]
+        turns = (
+            work
+            for work in works
+            if isinstance(work, MatMul)
+            and any(span.first <= work.moving.start < span.stop for span in spans)
+        )
         return sum(
             work.moving.size_bytes // work.moving.element_bytes * work.result.partitions
             for work in turns
@@ -119,6 +128,35 @@ def streamed(
         turned,
         stage.turned_with,
     )
+
+
+def convolved(graph: Graph, chip: Chip, options: Options) -> Iterator[StreamedGraph]:
+    """Yield the drafts of each way to do a graph of a convolution of few channels; none if other.
+
+    Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
+    """
+    for work in convolutions(graph, chip):
+        places = DramPlaces(chip)
+        for name in (*graph.inputs, work.output):
+            places.reserve(name, graph.shape(name))
+        bases = {place.name: place.base for place in places.places()}
+        stage = Stage(chip, options, bases, Drafts(chip.access))
+        emitter, lines = ConvolutionEmitter(stage, work, graph), work.lines
+        if emitter.place():
+            number = emitter.run()
+            said = (
+                f"{work.op.name}: {number} tiles of lines of {lines.width} results, "
+                f"{lines.stretch} windows at a time, weights move"
+            )
+            found = tuple(stage.drafts.found)
+            yield StreamedGraph(
+                found,
+                places.places(),
+                (said,),
+                number,
+                turned_with=(emitter.identity,),
+                convolution=work,
+            )
 
 
 def _with_holes(stream: StreamWork, every: Sequence[StreamWork]) -> StreamWork:

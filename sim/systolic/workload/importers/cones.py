@@ -144,11 +144,11 @@ class Cones:
                 kept.append(node)
             elif node.output in led:
                 kept.append(node)
-        others = [name for name in joined if name not in form.constants]
         sizes = form.shapes[source].dims
-        dims = [form.shapes[name].dims for name in others]
-        if any(len(each) != 1 or each[0] not in sizes for each in dims):
+        lines = {name for name in joined if _line(form, name) in sizes}
+        if joined - lines - form.constants.keys():
             return [], []
+        others = [name for name in joined if name in lines]
         order = {name: n for n, node in enumerate(ordered) for name in reversed(node.inputs)}
         return kept[::-1], sorted(others, key=lambda name: order[name])
 
@@ -156,3 +156,15 @@ class Cones:
         """Return whether nothing outside takes what the cone's pieces make, but for its root."""
         names = {node.output for node in cone.nodes}
         return not any(self._takers[name] - names or name in self._results for name in cone.inner)
+
+
+def _line(form: ModelForm, name: str) -> int:
+    """Return how many numbers a tensor has along its one dimension; 0: it has others.
+
+    Constants may have more dimensions, of size 1.
+    """
+    dims = form.shapes[name].dims
+    if name not in form.constants:
+        return dims[0] if len(dims) == 1 else 0
+    long = [size for size in dims if size > 1]
+    return long[0] if len(long) == 1 else 0

@@ -30,6 +30,10 @@ MOST_ELEMENTS = 1 << 22
 """The largest tensor on which a norm is tried."""
 NEAR = 2e-6
 """Constants of a file are float32; agreement within their precision is agreement."""
+NEAR_ZERO = 1e-12
+"""Where a function is nearly 0 agreement is this near: a term of 1e-6 is part of what is meant."""
+SIZES = (1.0, 1e-2)
+"""Of numbers on which norms are tried: beside small variances an epsilon counts."""
 SMALL_BYTES = 1 << 10
 PRED = element_type("pred")
 
@@ -83,7 +87,8 @@ def _replaced(
 
 def _instead(form: ModelForm, cone: Cone, found: Recognised) -> list[ModelNode]:
     """Return the operation that a cone is, and a reshape if its source has other dimensions."""
-    root, sources = cone.root, tuple(cone.sources[n] for n in found.operands)
+    root, (first, *others) = cone.root, (cone.sources[n] for n in found.operands)
+    sources = (first, *(_as_line(form, name) for name in others))
     node = replace(root, kind=found.kind, inputs=sources, attributes=dict(found.attributes))
     before, out = form.shapes[sources[0]], form.shapes[root.output]
     if before.dims == out.dims:
@@ -91,6 +96,12 @@ def _instead(form: ModelForm, cone: Cone, found: Recognised) -> list[ModelNode]:
     made = form.named(root.output, Shape(out.element_type, before.dims))
     reshape = replace(root, kind="reshape", inputs=(made,), attributes={})
     return [replace(node, output=made), reshape]
+
+
+def _as_line(form: ModelForm, name: str) -> str:
+    """Return a tensor of one dimension with the numbers of a constant; others have one already."""
+    array = form.constants.get(name)
+    return name if array is None or array.ndim == 1 else form.whole(array.reshape(-1))
 
 
 def _known_match(
@@ -130,7 +141,8 @@ def _match(form: ModelForm, cone: Cone) -> Recognised | None:
     """Return the operation that a cone is; None if it is none of the table."""
     source = form.shapes[cone.sources[0]]
     kinds = {form.shapes[node.output].type for node in cone.nodes} - {PRED}
-    if source.dtype.kind in "iub" or any(kind.is_narrow for kind in kinds):
+    whole = any(kind.is_narrow or kind.dtype.kind in "iu" for kind in kinds)
+    if source.dtype.kind in "iub" or whole:  # a cast to whole numbers rounds and saturates
         return None
     if not any(node.kind == "reduce" for node in cone.nodes):
         if len(cone.sources) not in (1, 5):
@@ -163,29 +175,51 @@ def _function(form: ModelForm, cone: Cone) -> Recognised | None:
     if found is None:
         return None
     for name, wanted in _functions().items():
-        if _agree(found, wanted):
+        if _agree(found, wanted, NEAR_ZERO):
             return Recognised("activation", {"function": name})
     return None
 
 
 def _norm(form: ModelForm, cone: Cone) -> Recognised | None:
-    """Return the softmax or the norm that a cone is."""
+    """Return the softmax or the norm that a cone is, of large and of small numbers."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(form.shapes[name].dims) + 0.5 for name in cone.sources}
-    found = _evaluated(form, cone, arrays)
-    if found is None:
-        return None
-    for each in _norms(form, cone):
-        node = replace(cone.root, kind=each.kind, attributes=each.attributes)
-        wanted = _result(form, node, [arrays[cone.sources[n]] for n in each.operands])
-        if wanted is not None and _agree(found, wanted):
-            return each
+    source = cone.sources[0]
+    tried = [{**arrays, source: arrays[source] * size} for size in SIZES]
+    found = [_evaluated(form, cone, each) for each in tried]
+    for one in _norms(form, cone):
+        if all(
+            _is(form, cone, one, each, result) for each, result in zip(tried, found, strict=True)
+        ):
+            return one
     return None
+
+
+def _is(
+    form: ModelForm,
+    cone: Cone,
+    one: Recognised,
+    arrays: Mapping[str, Array],
+    found: Array | None,
+) -> bool:
+    """Return whether an operation makes of arrays what a cone has made of them."""
+    if found is None:
+        return False
+    node = replace(cone.root, kind=one.kind, attributes=one.attributes)
+    first, *others = (arrays[cone.sources[n]] for n in one.operands)
+    wanted = _result(form, node, [first, *(array.reshape(-1) for array in others)])
+    if wanted is None:
+        return False
+    return _agree(found, wanted, NEAR * _largest(wanted) * 1e-1)
+
+
+def _largest(array: Array) -> float:
+    return float(np.nanmax(np.abs(array[np.abs(array) < 1e3]), initial=0))
 
 
 def _norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
     """Yield the operations that a cone with reductions may be."""
-    source, *others = (form.shapes[name].dims for name in cone.sources)
+    source, *others = _dims(form, cone)
     if len(others) == 4:
         yield from _batch_norms(form, cone)
     axes = {node.attributes["axes"] for node in cone.nodes if node.kind == "reduce"}
@@ -203,9 +237,15 @@ def _norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
                     yield from _either(_of_channels(form, cone, settings | {"axis": axis}))
 
 
+def _dims(form: ModelForm, cone: Cone) -> list[tuple[int, ...]]:
+    """Return the dimensions of a cone's source, and those of the lines of numbers that join it."""
+    first, *others = (form.shapes[name] for name in cone.sources)
+    return [first.dims, *((shape.num_elements(),) for shape in others)]
+
+
 def _batch_norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
     """Yield the batch norms that a cone with four numbers for each channel may be."""
-    source, *others = (form.shapes[name].dims for name in cone.sources)
+    source, *others = _dims(form, cone)
     axes = [axis for axis, size in enumerate(source) if others == [(size,)] * 4]
     for epsilon, axis in itertools.product(_small_numbers(form, cone), axes):
         for operands in itertools.permutations(range(1, 5)):
@@ -295,11 +335,9 @@ def _calculated(node: ModelNode, operands: Sequence[Array], out: Shape) -> Array
         return np.asarray(row.exact(operands, out, attributes), np.float64)
 
 
-def _agree(one: Array, other: Array) -> bool:
+def _agree(one: Array, other: Array, near_zero: float) -> bool:
     if one.shape != other.shape or not np.array_equal(np.isnan(one), np.isnan(other)):
         return False
-    limit = NEAR * np.maximum(
-        np.abs(other), np.nanmax(np.abs(other[np.abs(other) < 1e3]), initial=0) * 1e-1
-    )
+    limit = np.maximum(NEAR * np.abs(other), near_zero)
     with np.errstate(invalid="ignore"):
         return bool(np.all((np.abs(one - other) <= limit) | (one == other) | np.isnan(other)))

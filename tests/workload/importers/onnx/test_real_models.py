@@ -22,6 +22,11 @@ def images() -> dict[str, np.ndarray]:
     return {"images": rows.reshape(4, 8, 8) / 16}
 
 
+def normal(**dims: tuple[int, ...]) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    return {name: rng.standard_normal(each).astype(np.float32) for name, each in dims.items()}
+
+
 def words() -> dict[str, np.ndarray]:
     mask = (np.arange(10)[None] < np.array([[7], [10]])).astype(np.int64)
     return {"ids": np.random.default_rng(7).integers(0, 40, (2, 10)), "mask": mask}
@@ -29,7 +34,10 @@ def words() -> dict[str, np.ndarray]:
 
 INPUTS = {
     "digits_cnn": images(),
+    "digits_lstm": images(),
     "digits_vit": images(),
+    "detector_head": normal(fine=(1, 6, 8, 8), coarse=(1, 12, 4, 4)),
+    "quantised_block": normal(image=(1, 8, 8, 8)),
     "text_encoder": words(),
 }
 
@@ -47,7 +55,7 @@ def test_values_are_those_of_onnxruntime(name: str, chip: str) -> None:
         np.testing.assert_allclose(result.outputs[output], array, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("name", ["digits_cnn", "digits_vit"])
+@pytest.mark.parametrize("name", ["digits_cnn", "digits_lstm", "digits_vit"])
 def test_trained_networks_know_the_digits(name: str) -> None:
     """The files hold what was learned: the first four digits are 0, 1, 2, 3."""
     result = systolic.run(MODELS / f"{name}.onnx", "ideal_128x128", INPUTS[name])

@@ -1,0 +1,187 @@
+"""Which parts do a group of operations: of several ways the one that takes the fewest ticks.
+
+A group is done as one part; or its product by itself, and what goes element by element over the
+result as streams; or a composite operation by operation; or its result is made box by box. A way of
+which a part does not fit the chip is none. Equal parts are compiled, and judged, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from systolic.compiler.compiled import CompiledGraph
+from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.parts.bands import bands
+from systolic.compiler.parts.cuts import part_for
+from systolic.compiler.parts.divide import PRODUCTS, groups
+from systolic.compiler.parts.floor import floor_ticks
+from systolic.compiler.parts.graph_part import GraphPart, TensorBox
+from systolic.compiler.streams.plan import TickJudge
+from systolic.errors import CompileError
+from systolic.hw.spec import Chip
+from systolic.workload import Graph, Operation
+from systolic.workload.options import Options
+
+CompilePart = Callable[[Graph], CompiledGraph]
+"""Compiles a part as one schedule, or as streams."""
+
+MOST_JUDGED = 20_000
+"""Programs of more instructions are not simulated: their estimate must do."""
+
+
+class CompiledPart(NamedTuple):
+    """A part, what it was compiled to, and the ticks that it takes alone."""
+
+    part: GraphPart
+    compiled: CompiledGraph
+    ticks: int
+
+
+class Share(NamedTuple):
+    """Some operations of a group, by their numbers, and the boxes of the result, a part each."""
+
+    operations: tuple[int, ...]
+    boxes: tuple[TensorBox, ...]
+
+
+class Division(NamedTuple):
+    """What a group is made of, and the ticks of its parts one after another."""
+
+    ticks: int
+    shares: tuple[Share, ...]
+
+
+@dataclass(slots=True)
+class Chooser:
+    """Chooses the parts of groups; equal groups have equal parts."""
+
+    chip: Chip
+    options: Options
+    compile_part: CompilePart
+    judge: TickJudge | None
+    known: dict[object, CompiledPart | CompileError] = field(default_factory=dict)
+    ways: dict[object, Division] = field(default_factory=dict)
+
+    def parts(self, graph: Graph, group: Sequence[Operation]) -> list[GraphPart]:
+        """Return the parts that do a group.
+
+        Raises CompileError if no way fits the chip; the error is that of the smallest part.
+        """
+        found = []
+        for share in self._best(graph, group).shares:
+            operations = [group[n] for n in share.operations]
+            found += [_part(graph, operations, box) for box in share.boxes]
+        return found
+
+    def of(self, part: GraphPart) -> CompiledPart:
+        """Return an equal part that is compiled.
+
+        Raises CompileError if it does not fit the chip.
+        """
+        key = part.key(self.options)
+        if key not in self.known:
+            try:
+                compiled = self.compile_part(part.graph)
+            except CompileError as error:
+                self.known[key] = error
+            else:
+                self.known[key] = CompiledPart(part, compiled, self._ticks(compiled))
+        found = self.known[key]
+        if isinstance(found, CompileError):
+            raise found
+        return found
+
+    def _ticks(self, compiled: CompiledGraph) -> int:
+        if self.judge is not None and len(compiled.program.instructions) <= MOST_JUDGED:
+            return self.judge(compiled.program)
+        return estimated_ticks(compiled.scheduled.drafts, self.chip)
+
+    def _best(self, graph: Graph, group: Sequence[Operation]) -> Division:
+        """Return the way of the fewest ticks."""
+        key = _part(graph, group, None).key(self.options)
+        if key not in self.ways:
+            refused: CompileError | None = None
+            try:
+                best: Division | None = self._together(graph, group)
+            except CompileError as error:
+                best, refused = None, error
+            apart = self._apart(graph, group, best)
+            if refused is not None and apart is None:
+                raise refused
+            found = [way for way in (best, apart) if way is not None]
+            self.ways[key] = min(found, key=lambda way: way.ticks)
+        return self.ways[key]
+
+    def _apart(
+        self, graph: Graph, group: Sequence[Operation], best: Division | None
+    ) -> Division | None:
+        """Return the way in which a product, or each part of a composite, is by itself.
+
+        None if there is none, or if it is slower than the best already when so much is known.
+        """
+        some = _parts(graph, group)
+        if len(some) < 2:
+            return None
+        ways: list[Division] = []
+        left = [floor_ticks(graph, each, self.chip) for each in some]
+        for number, each in enumerate(some):
+            ticks = sum(way.ticks for way in ways) + sum(left[number:])
+            if best is not None and ticks >= best.ticks:
+                return None
+            ways.append(self._best(graph, each))
+        shares = [
+            Share(tuple(group.index(each[n]) for n in share.operations), share.boxes)
+            for each, way in zip(some, ways, strict=True)
+            for share in way.shares
+        ]
+        return Division(sum(way.ticks for way in ways), tuple(shares))
+
+    def _together(self, graph: Graph, group: Sequence[Operation]) -> Division:
+        """Return the way of one part, or of a part for each box, if that takes fewer ticks."""
+        best: Division | None = None
+        refused: CompileError | None = None
+        boxes: tuple[TensorBox, ...] = ()
+        for boxes in bands(graph.shape(group[-1].output), group, self.chip):
+            try:
+                made = [_part(graph, group, box) for box in boxes]
+                ticks = sum(self.of(part).ticks for part in made)
+            except CompileError as error:
+                refused = error
+                continue
+            if best is not None and ticks >= best.ticks:
+                break
+            best = Division(ticks, (Share(tuple(range(len(group))), tuple(boxes)),))
+        if best is None:
+            assert refused is not None
+            raise (
+                refused
+                if len(boxes) == 1
+                else CompileError(
+                    f"{refused}; the smallest part that was tried makes {list(boxes[0].dims)} of "
+                    f"{group[-1].output}"
+                )
+            )
+        return best
+
+
+def _parts(graph: Graph, group: Sequence[Operation]) -> Sequence[Sequence[Operation]]:
+    """Return the product of a group and the others, or the groups of a composite's parts."""
+    heads = [op for op in group if op.kind in PRODUCTS]
+    if heads and not group[-1].part_of:
+        others = [op for op in group if op not in heads]
+        return [each for each in (heads, others) if each]
+    return groups(graph, group, composites=False) if group[-1].part_of else [group]
+
+
+def _part(graph: Graph, group: Sequence[Operation], box: TensorBox | None) -> GraphPart:
+    """Return the part that makes a box.
+
+    Raises CompileError if the operations cannot be cut so.
+    """
+    found = part_for(graph, group, box)
+    if found is None:
+        last = group[-1]
+        raise CompileError(f"{last.name}: no part of {graph.shape(last.output)} is made by itself")
+    return found

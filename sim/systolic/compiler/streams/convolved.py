@@ -1,0 +1,434 @@
+"""A convolution of few channels as a stream: lines of pixels are turned, and weights move.
+
+Of each tile of lines every stretch of windows is turned by the array, so that its elements are
+partitions and its lines columns. That is the stationary operand; the weights of all windows of the
+stretch, zeros between them, are the vectors. So the sums of a line lie in its own partition as they
+lie in DRAM, and leave it in long runs. What goes element by element over the sums is done as they
+leave the result buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from systolic.compiler.ir.dependencies import Region
+from systolic.compiler.ir.lane_step import COPY, LaneStep
+from systolic.compiler.streams.buffers import BufferSize
+from systolic.compiler.streams.element_wise import ELEMENT_WISE
+from systolic.compiler.streams.lines import KTile, Lines, RowCopy, k_tiles_of, lines_of
+from systolic.compiler.streams.stage import Stage
+from systolic.hw.datatypes import SIZE_BYTES, data_type
+from systolic.hw.spec import Chip
+from systolic.isa import (
+    Access,
+    Buffer,
+    LoadWeights,
+    MatMul,
+    Memset,
+    PassThrough,
+    Select,
+)
+from systolic.isa.access import Pattern
+from systolic.workload import Graph, Operation
+from systolic.workload.operations.conv2d import Conv2dAttributes
+
+TURN_BANKS = 2
+"""Banks of the result buffer for what is turned; the others are for sums."""
+SPREAD_QUEUES = 2
+"""Queues that load, and that store, where a copy of one queue has all DMA engines."""
+TURNED = 3
+"""Buffers of turned stretches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution and what goes over its sums: (step, type, the bias's tensor or "")."""
+
+    op: Operation
+    output: str
+    steps: tuple[tuple[LaneStep, str, str, str], ...]
+    lines: Lines
+
+
+def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
+    """Yield ways to do a graph of one convolution and of what goes over its sums; none if other."""
+    op, *others = graph.operations
+    if op.kind != "conv2d":
+        return
+    given = op.attributes_as(Conv2dAttributes)
+    source, weights = (graph.shape(name) for name in op.inputs)
+    plain = weights.layout.minor_to_major == (3, 2, 1, 0) and not weights.layout.tiles
+    padded = weights.layout.padded_dimensions not in (None, weights.dims)
+    if given.groups > 1 or not plain or padded or source.element_type != weights.element_type:
+        return
+    if source.element_type not in chip.pe_array.cycles_per_vector:
+        return
+    steps = _steps_over(graph, op, others)
+    if steps is None:
+        return
+    last = graph.operations[-1].output
+    found = lines_of(chip, source, graph.shape(last), given.windows(weights))
+    for lines in dict.fromkeys(found):
+        yield Convolution(op, last, steps, lines)
+
+
+def _steps_over(
+    graph: Graph, op: Operation, others: Sequence[Operation]
+) -> tuple[tuple[LaneStep, str, str, str], ...] | None:
+    """Return the steps over the sums; None if one takes more than them and a bias."""
+    now, found = op.output, list[tuple[LaneStep, str, str, str]]()
+    for each in others:
+        if each.kind not in ELEMENT_WISE or now not in each.inputs:
+            return None
+        biases = [name for name in each.inputs if name != now]
+        filters = graph.shape(now).dims[3]
+        row = ELEMENT_WISE[each.kind]
+        for name in biases:
+            shape = graph.shape(name)
+            placed = row.placed(each, shape.dims, graph.shape(now).dims)
+            if shape.dims != (filters,) or placed[3] != 0 or shape.layout.tiles:
+                return None
+        steps = row.steps(each, graph)
+        if len(biases) > 1 or each.inputs[0] != now or (biases and len(steps) > 1):
+            return None
+        found += [(step, dtype, biases[0] if biases else "", each.name) for step, dtype in steps]
+        now = each.output
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _Bank:
+    """A bank of the result buffer."""
+
+    number: int
+    region: Region
+
+
+class ConvolutionEmitter:
+    """Emits a convolution tile by tile."""
+
+    def __init__(self, stage: Stage, work: Convolution, graph: Graph) -> None:
+        self._stage, self._work, self._lines = stage, work, work.lines
+        self._graph, self._chip = graph, stage.chip
+        self._source, self._weights = work.op.inputs
+        self._dtype = graph.shape(self._source).element_type
+        self._size = SIZE_BYTES[self._dtype]
+        self._sums = data_type(self._dtype).accumulator
+        self._out = graph.shape(work.output).element_type
+        self._k_tiles = k_tiles_of(work.lines)
+        self._passes = stage.chip.pe_array.turns_by_passing(self._dtype)
+        self._height = min(work.lines.most, work.lines.count)
+        banks = stage.chip.result_buffer.banks
+        found = [_Bank(n, Region(f"psum{n}")) for n in range(banks)]
+        turning = min(TURN_BANKS, banks // 2)
+        self._turn_banks, self._sum_banks = found[:turning], found[turning:]
+        self._turns = self._sums_made = self._batches = 0
+        every = stage.chip.dma.queues
+        some = min(SPREAD_QUEUES if stage.chip.dma.is_spread else every // 2, every // 2)
+        self._load_queues = range(max(1, some))
+        self._store_queues = range(every - max(1, some), every)
+        self._layer = work.op.part_of or work.op.name
+
+    # -- places
+
+    def _elements(self, k_tile: KTile) -> int:
+        """Return the elements of a K-tile."""
+        return k_tile.taps * self._reach(k_tile)
+
+    def _reach(self, k_tile: KTile) -> int:
+        return self._lines.reach * k_tile.channels
+
+    @property
+    def _at_once(self) -> int:
+        """Return how many stretches are turned before they are copied out together."""
+        words = self._chip.result_buffer.bank_words // self._height
+        return max(1, min(words, -(-self._lines.width // self._lines.stretch)))
+
+    def place(self) -> bool:
+        """Give all buffers their bytes; return whether they fit."""
+        lines, filters = self._lines, self._lines.result.channels
+        slots = min(2, sum(1 for _ in lines.tiles()))
+        band = lines.stretch * filters
+        sizes = {f"pixels{n}": lines.held * self._size for n in range(slots)}
+        out = lines.width * filters * SIZE_BYTES[self._out]
+        sizes |= {f"results{n}": out for n in range(slots)}
+        turned = self._at_once * self._height * self._size
+        sizes |= {f"turned{n}": turned for n in range(TURNED)}
+        sizes |= {"identity": self._height * self._size}
+        tall = max(self._elements(k_tile) for k_tile in self._k_tiles)
+        self._tall, self._wide = tall, tall + (lines.stretch - 1) * self._shift
+        sizes |= {"shifts": self._wide * self._size}
+        sizes |= {f"first{n}": filters * self._size for n, _ in enumerate(self._k_tiles)}
+        sizes |= {f"weights{n}": band * self._size for n, _ in enumerate(self._k_tiles)}
+        for number, (_, _, bias, _) in enumerate(self._work.steps):
+            if bias:
+                kind = self._graph.shape(bias).element_type
+                sizes[f"bias{number}"] = band * SIZE_BYTES[kind]
+        for number, (_, dtype, _, _) in enumerate(self._work.steps[:-1]):
+            for turn in range(2):
+                sizes[f"step{number}.{turn}"] = band * SIZE_BYTES[dtype]
+        names = list(sizes)
+        found = self._stage.buffers(names, [BufferSize(sizes[name]) for name in names])
+        if found is None:
+            return False
+        self._at = dict(zip(names, found, strict=True))
+        self._slots = slots
+        return True
+
+    def _state(
+        self,
+        name: str,
+        dtype: str,
+        lanes: tuple[int, int],
+        at: int,
+        pattern: tuple[tuple[int, int], ...],
+    ) -> Access:
+        first = self._at[name].first + at * SIZE_BYTES[dtype]
+        return Access(Buffer.STATE, dtype, lanes[0], lanes[1], first, pattern)
+
+    def _dram(self, tensor: str, at: int, pattern: Pattern) -> Access:
+        dtype = self._graph.shape(tensor).element_type
+        first = self._stage.bases[tensor] + at * SIZE_BYTES[dtype]
+        return Access(Buffer.DRAM, dtype, 0, 1, first, pattern)
+
+    @property
+    def identity(self) -> Access:
+        """Return the identity with which stretches are turned."""
+        return self._state("identity", self._dtype, (0, self._height), 0, ((1, self._height),))
+
+    # -- instructions
+
+    def run(self) -> int:
+        """Emit all instructions; return how many tiles there are."""
+        self._stage.begin()
+        tiles = list(self._lines.tiles())
+        self._load(0, tiles[0])
+        self._begin()
+        waiting: list[tuple[int, list[tuple[int, int]], str]] = []
+        for number, tile in enumerate(tiles):
+            if number + 1 < len(tiles):
+                self._load(number + 1, tiles[number + 1])
+            for batch in self._batches_of():
+                waiting.append((number, batch, self._turn(number, len(tile), batch)))
+                if len(waiting) > 1:
+                    self._finish(tiles, *waiting.pop(0))
+        for each in waiting:
+            self._finish(tiles, *each)
+        return len(tiles)
+
+    def _begin(self) -> None:
+        """Write the identity, and bring weights and biases to where they stay."""
+        lines, stage = self._lines, self._stage
+        height, filters = self._height, lines.result.channels
+        ones = self._state("identity", self._dtype, (0, height), 0, ((1, height),))
+        diagonal = {"compare": "equal", "value": 1, "per_partition": 1, "per_element": -1}
+        make = LaneStep(Select, diagonal)
+        stage.on_engine(self._layer, make, {"target": ones}, (), self._at["identity"].region)
+        last = (lines.stretch - 1) * self._shift
+        shifts = self._state("shifts", self._dtype, (0, self._tall), 0, ((1, self._wide),))
+        make = LaneStep(Select, {**diagonal, "base": last})
+        stage.on_engine(self._layer, make, {"target": shifts}, (), self._at["shifts"].region)
+        band = lines.stretch * filters
+        for number, k_tile in enumerate(self._k_tiles):
+            self._bring_weights(number, k_tile)
+        for number, (_, _, bias, layer) in enumerate(self._work.steps):
+            if bias:
+                kind = self._graph.shape(bias).element_type
+                pattern = ((0, height), (0, lines.stretch), (1, filters))
+                target = self._state(f"bias{number}", kind, (0, height), 0, ((1, band),))
+                regions = stage.tensor(bias), self._at[f"bias{number}"].region
+                stage.copy(
+                    layer, self._load_queues, (self._dram(bias, 0, pattern), target), regions
+                )
+
+    def _bring_weights(self, number: int, k_tile: KTile) -> None:
+        """Bring the weights of the first window; the array moves them on for each other one."""
+        stage, filters = self._stage, self._lines.result.channels
+        height, region = self._elements(k_tile), self._at[f"first{number}"].region
+        weights = self._state(f"first{number}", self._dtype, (0, height), 0, ((1, filters),))
+        zeros = LaneStep(Memset, {"value": 0})
+        stage.on_engine(self._layer, zeros, {"target": weights}, (), region)
+        region.end_phase()
+        for lane, rows, at in self._weight_rows(k_tile):
+            ends = (
+                self._dram(self._weights, at, ((filters, rows), (1, filters))),
+                replace(weights, partition=lane, partitions=rows),
+            )
+            stage.copy(self._layer, self._store_queues, ends, (stage.tensor(self._weights), region))
+        bank, shift = self._sum_banks[number % len(self._sum_banks)], self._shift
+        for window in range(self._lines.stretch):
+            at = (self._lines.stretch - 1 - window) * shift
+            ones = self._state("shifts", self._dtype, (0, height), at, ((1, height),))
+            stage.drafts.begin(self._layer)
+            stage.drafts.add(LoadWeights(weights=ones), (self._at["shifts"].region,), ())
+            sums = self._result(bank, self._sums, height, window * filters, filters)
+            stage.drafts.add(MatMul(moving=weights, result=sums), (region,), (bank.region,))
+        band = self._lines.stretch * filters
+        target = self._state(f"weights{number}", self._dtype, (0, height), 0, ((1, band),))
+        ends_ = {"source": self._result(bank, self._sums, height, 0, band), "target": target}
+        held = self._at[f"weights{number}"].region
+        stage.on_engine(self._layer, COPY, ends_, (bank.region,), held)
+
+    @property
+    def _shift(self) -> int:
+        """Return by how many elements a window is from the next."""
+        return self._lines.windows.stride[1] * self._lines.channels
+
+    def _weight_rows(self, k_tile: KTile) -> Iterator[tuple[int, int, int]]:
+        """Yield (partition, rows, element in DRAM) of the weights of a K-tile."""
+        lines, filters = self._lines, self._lines.result.channels
+        windows, channels = lines.windows, lines.source.channels
+        across = windows.size[1]
+        together = across if windows.dilation[1] == 1 and k_tile.channels == channels else 1
+        for tap in range(k_tile.taps):
+            for x in range(0, across, together):
+                pixel = tap * lines.reach + x * windows.dilation[1]
+                row = ((k_tile.tap + tap) * across + x) * channels + k_tile.channel
+                yield pixel * k_tile.channels, together * k_tile.channels, row * filters
+
+    def _load(self, number: int, tile: range) -> None:
+        """Bring the pixels of a tile's lines; what no copy brings is zero."""
+        lines, stage = self._lines, self._stage
+        name = f"pixels{number % self._slots}"
+        region = self._at[name].region
+        zeros = partial(stage.on_engine, self._layer, LaneStep(Memset, {"value": 0}))
+        fresh = number < self._slots and (lines.has_padding or self._short(tile))
+        if fresh:
+            whole = self._state(name, self._dtype, (0, self._height), 0, ((1, lines.held),))
+            zeros({"target": whole}, (), region)
+        found = [list(lines.loads(tile, tap)) for tap in range(lines.windows.size[0])]
+        for at, elements in self._gaps(tile, found) if not fresh else ():
+            target = self._state(name, self._dtype, (0, len(tile)), at, ((1, elements),))
+            zeros({"target": target}, (), region)
+        region.end_phase()
+        for copy in (copy for copies in found for copy in copies):
+            outside = self._dram(
+                self._source, copy.at, ((copy.step, copy.lanes), (1, copy.elements))
+            )
+            inside = self._state(
+                name, self._dtype, (copy.lane, copy.lanes), copy.to, ((1, copy.elements),)
+            )
+            regions = stage.tensor(self._source), region
+            stage.copy(self._layer, self._load_queues, (outside, inside), regions)
+
+    def _gaps(self, tile: range, found: Sequence[Sequence[RowCopy]]) -> Iterator[tuple[int, int]]:
+        """Yield the first and the number of elements that some lines of a tile do not get.
+
+        Where lines are whole rows, what lies beside an image is zero from the first tile on.
+        """
+        row = self._lines.row_elements
+        for tap, copies in enumerate(found):
+            if sum(copy.lanes for copy in copies) < len(tile):
+                yield tap * row, row
+            elif self._lines.strips > 1:
+                first = max(copy.to for copy in copies) - tap * row
+                stop = min(copy.to + copy.elements for copy in copies) - tap * row
+                yield from ((tap * row, first) for _ in range(first > 0))
+                yield from ((tap * row + stop, row - stop) for _ in range(stop < row))
+
+    def _short(self, tile: range) -> bool:
+        return len(tile) < self._height
+
+    def _batches_of(self) -> Iterator[list[tuple[int, int]]]:
+        """Yield the (stretch, K-tile) of a line that are turned together."""
+        stretches = -(-self._lines.width // self._lines.stretch)
+        sizes = [self._elements(k_tile) for k_tile in self._k_tiles]
+        units = [(n, k) for n in range(stretches) for k in range(len(self._k_tiles))]
+        batch: list[tuple[int, int]] = []
+        for unit in units:
+            if batch and (len(batch) == self._at_once or sizes[unit[1]] != sizes[batch[0][1]]):
+                yield batch
+                batch = []
+            batch.append(unit)
+        yield batch
+
+    def _turn(self, number: int, lanes: int, batch: list[tuple[int, int]]) -> str:
+        """Turn some stretches; return the buffer in which they are."""
+        lines, drafts = self._lines, self._stage.drafts
+        name = f"turned{self._batches % TURNED}"
+        self._batches += 1
+        bank = self._turn_banks[self._turns % len(self._turn_banks)]
+        self._turns += 1
+        kind = PassThrough if self._passes else MatMul
+        dtype = self._dtype if self._passes else self._sums
+        pixels = f"pixels{number % self._slots}"
+        ones = self._state("identity", self._dtype, (0, lanes), 0, ((1, lanes),))
+        drafts.begin(self._layer)
+        for place, (stretch, k) in enumerate(batch):
+            k_tile = self._k_tiles[k]
+            first = stretch * lines.stretch * lines.windows.stride[1] * lines.source.channels
+            at = k_tile.tap * lines.row_elements + first + k_tile.channel
+            pattern = ((lines.row_elements, k_tile.taps), (1, self._reach(k_tile)))
+            weights = self._state(pixels, self._dtype, (0, lanes), at, pattern)
+            drafts.add(LoadWeights(weights=weights), (self._at[pixels].region,), ())
+            result = self._result(bank, dtype, self._elements(k_tile), place * lanes, lanes)
+            drafts.add(
+                kind(moving=ones, result=result), (self._at["identity"].region,), (bank.region,)
+            )
+        height = self._elements(self._k_tiles[batch[0][1]])
+        source = self._result(bank, dtype, height, 0, len(batch) * lanes)
+        target = self._state(name, self._dtype, (0, height), 0, ((1, len(batch) * lanes),))
+        ends = {"source": source, "target": target}
+        self._stage.on_engine(self._layer, COPY, ends, (bank.region,), self._at[name].region)
+        return name
+
+    def _result(self, bank: _Bank, dtype: str, lanes: int, word: int, words: int) -> Access:
+        start = bank.number * self._chip.result_buffer.bank_bytes + word * 4
+        return Access(Buffer.RESULT, dtype, 0, lanes, start, ((1, words),))
+
+    def _finish(
+        self, tiles: Sequence[range], number: int, batch: list[tuple[int, int]], turned: str
+    ) -> None:
+        """Multiply turned stretches, take their sums out, and store a tile that is whole."""
+        lines, drafts, lanes = self._lines, self._stage.drafts, len(tiles[number])
+        filters, last = lines.result.channels, len(self._k_tiles) - 1
+        for place, (stretch, k) in enumerate(batch):
+            height = self._elements(self._k_tiles[k])
+            many = min(lines.stretch, lines.width - stretch * lines.stretch) * filters
+            bank = self._sum_banks[self._sums_made % len(self._sum_banks)]
+            drafts.begin(self._layer)
+            stationary = self._state(turned, self._dtype, (0, height), place * lanes, ((1, lanes),))
+            drafts.add(LoadWeights(weights=stationary), (self._at[turned].region,), ())
+            moving = self._state(f"weights{k}", self._dtype, (0, height), 0, ((1, many),))
+            sums = self._result(bank, self._sums, lanes, 0, many)
+            multiply = MatMul(moving=moving, result=sums, accumulate=k > 0)
+            held = self._at[f"weights{k}"].region
+            drafts.add(multiply, (held,), (bank.region,), accumulates=k > 0)
+            if k == last:
+                self._sums_made += 1
+                at = stretch * lines.stretch * filters
+                self._take_out(number, (sums, bank.region), at, many)
+        if batch[-1][0] == -(-lines.width // lines.stretch) - 1 and batch[-1][1] == last:
+            self._store(number, tiles[number])
+
+    def _take_out(self, number: int, held: tuple[Access, Region], at: int, many: int) -> None:
+        """Do the steps over some sums, the last of which writes the results."""
+        (now, region), stage = held, self._stage
+        results = f"results{number % self._slots}"
+        lanes = (0, now.partitions)
+        steps = self._work.steps or ((COPY, self._out, "", self._layer),)
+        for place, (step, dtype, bias, layer) in enumerate(steps):
+            name, first = results, at
+            if place < len(steps) - 1:
+                name, first = f"step{place}.{self._sums_made % 2}", 0
+            target = self._state(name, dtype, lanes, first, ((1, many),))
+            named, reads = {step.first: now, "target": target}, [region]
+            if bias:
+                kind = self._graph.shape(bias).element_type
+                named[step.others[0]] = self._state(f"bias{place}", kind, lanes, 0, ((1, many),))
+                reads.append(self._at[f"bias{place}"].region)
+            stage.on_engine(layer, step, named, reads, self._at[name].region)
+            now, region = target, self._at[name].region
+
+    def _store(self, number: int, tile: range) -> None:
+        name, stage = f"results{number % self._slots}", self._stage
+        for copy in self._lines.stores(tile):
+            inside = self._state(
+                name, self._out, (copy.lane, copy.lanes), copy.to, ((1, copy.elements),)
+            )
+            pattern = ((copy.step, copy.lanes), (1, copy.elements))
+            outside = self._dram(self._work.output, copy.at, pattern)
+            regions = self._at[name].region, stage.tensor(self._work.output)
+            stage.copy(self._layer, self._store_queues, (inside, outside), regions)

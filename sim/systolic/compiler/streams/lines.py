@@ -1,0 +1,240 @@
+"""A convolution of few channels as lines of results, a partition each: where its elements lie.
+
+A line is some results side by side in a row of an image. Its partition gets the rows of pixels that
+its windows see, padding included, one after another. A stretch of neighbouring windows sees pixels
+that overlap those of the next one; turned, they are the stationary operand, and the weights of the
+stretch, one window beside the next and zeros elsewhere, move. Not here: instructions (`convolved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.workload.operations.image_windows import ImageWindows
+
+TILES = (0, 1, 4, 12)
+"""Into so many tiles at least lines are put, in each of the ways that are tried; 0: whole rows."""
+SHORT = 8
+"""A tile of lines of one result costs about as much as if they had so many more."""
+
+
+class RowCopy(NamedTuple):
+    """Elements between DRAM and lines: partitions, pixels of each, and steps and places.
+
+    lane, lanes: the partitions. at, step: in DRAM the first element, and from line to line. to: the
+    first element in each partition. elements: of each line, side by side.
+    """
+
+    lane: int
+    lanes: int
+    at: int
+    step: int
+    to: int
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesInDram:
+    """How images lie in DRAM: their sizes, and the elements from image to image, row to row."""
+
+    count: int
+    height: int
+    width: int
+    channels: int
+    image_step: int
+    row_step: int
+
+    @classmethod
+    def of(cls, shape: Shape) -> ImagesInDram | None:
+        """Return how images lie whose channels, and pixels of a row, are side by side."""
+        layout = shape.layout
+        if layout.tiles or layout.minor_to_major != (3, 2, 1, 0):
+            return None
+        _, height, width, channels = layout.padded_dimensions or shape.dims
+        if channels != shape.dims[3]:
+            return None
+        row = width * channels
+        count, inside, across, _ = shape.dims
+        return cls(count, inside, across, channels, height * row, row)
+
+    @property
+    def is_dense(self) -> bool:
+        """Return whether all pixels follow one another."""
+        row = self.width * self.channels
+        return self.row_step == row and self.image_step == self.height * row
+
+    def in_rows(self, width: int) -> ImagesInDram:
+        """Return the same pixels as one image whose rows have so many."""
+        height = self.count * self.height * self.width // width
+        row = width * self.channels
+        return ImagesInDram(1, height, width, self.channels, height * row, row)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines of `width` results; `stretch` windows are multiplied at a time.
+
+    rows: of windows that are one K-tile, all of their pixels. most: lines in a tile.
+    """
+
+    source: ImagesInDram
+    result: ImagesInDram
+    windows: ImageWindows
+    width: int
+    stretch: int
+    rows: int
+    channels: int
+    most: int
+
+    @property
+    def strips(self) -> int:
+        """Return the lines of a row of results."""
+        return self.result.width // self.width
+
+    @property
+    def reach(self) -> int:
+        """Return the pixels of a row that the windows of a stretch see."""
+        return (self.stretch - 1) * self.windows.stride[1] + self.windows.extents[1]
+
+    @property
+    def seen(self) -> int:
+        """Return the pixels of a row that the windows of a line see."""
+        return (self.width - 1) * self.windows.stride[1] + self.windows.extents[1]
+
+    @property
+    def row_elements(self) -> int:
+        """Return the elements of a row of pixels in a partition."""
+        return self.seen * self.source.channels
+
+    @property
+    def held(self) -> int:
+        """Return the elements of a line's pixels; the last stretch may see more than there are."""
+        beyond = -(-self.width // self.stretch) * self.stretch - self.width
+        more = beyond * self.windows.stride[1] * self.source.channels
+        return self.windows.size[0] * self.row_elements + more
+
+    @property
+    def count(self) -> int:
+        """Return how many lines there are."""
+        return self.result.count * self.result.height * self.strips
+
+    def tiles(self) -> Iterator[range]:
+        """Yield the numbers of the lines of each tile."""
+        number = -(-self.count // self.most)
+        size = -(-self.count // number)
+        for first in range(0, self.count, size):
+            yield range(first, min(first + size, self.count))
+
+    def _blocks(self, tile: range) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yield (first partition, lines, image, strip, first row) of lines one below another."""
+        first, height = tile.start, self.result.height
+        while first < tile.stop:
+            block, row = divmod(first, height)
+            count = min(tile.stop - first, height - row)
+            image, strip = divmod(block, self.strips)
+            yield first - tile.start, count, image, strip, row
+            first += count
+
+    def loads(self, tile: range, tap: int) -> Iterator[RowCopy]:
+        """Yield what brings the pixels of one row of the windows; padding is left out."""
+        windows, source = self.windows, self.source
+        (down, across), (top, _, left, _) = windows.stride, windows.padding
+        for lane, count, image, strip, row in self._blocks(tile):
+            above = row * down + tap * windows.dilation[0] - top
+            skip = max(0, -(above // down)) if above < 0 else 0
+            fit = (source.height - 1 - above) // down + 1
+            lines = min(count, fit) - skip
+            begin = strip * self.width * across - left
+            first, stop = max(0, begin), min(source.width, begin + self.seen)
+            if lines <= 0 or stop <= first:
+                continue
+            at = image * source.image_step + (above + skip * down) * source.row_step
+            to = tap * self.row_elements + (first - begin) * source.channels
+            yield RowCopy(
+                lane + skip, lines, at + first * source.channels, down * source.row_step, to,
+                (stop - first) * source.channels,
+            )  # fmt: skip
+
+    def stores(self, tile: range) -> Iterator[RowCopy]:
+        """Yield what takes the results of a tile to DRAM."""
+        out = self.result
+        for lane, count, image, strip, row in self._blocks(tile):
+            at = image * out.image_step + row * out.row_step + strip * self.width * out.channels
+            yield RowCopy(lane, count, at, out.row_step, 0, self.width * out.channels)
+
+    @property
+    def has_padding(self) -> bool:
+        """Return whether elements of a line's pixels are brought by no copy."""
+        beyond = self.held > self.windows.size[0] * self.row_elements
+        return any(self.windows.padding) or beyond
+
+
+class KTile(NamedTuple):
+    """A K-tile: rows of the windows, or channels of a window of one pixel."""
+
+    tap: int
+    taps: int
+    channel: int
+    channels: int
+
+
+def k_tiles_of(lines: Lines) -> list[KTile]:
+    """Return the K-tiles of a stretch."""
+    height, channels = lines.windows.size[0], lines.source.channels
+    if lines.channels < channels:
+        size = lines.channels
+        return [KTile(0, 1, n, min(size, channels - n)) for n in range(0, channels, size)]
+    return [
+        KTile(n, min(lines.rows, height - n), 0, channels) for n in range(0, height, lines.rows)
+    ]
+
+
+def lines_of(chip: Chip, source: Shape, result: Shape, windows: ImageWindows) -> Iterator[Lines]:
+    """Yield ways to make lines of a convolution; none if its channels are too many.
+
+    A line's pixels, and its results, fill a bank at most. Shorter lines are more tiles: less is
+    left to store behind the last, but runs in DRAM are shorter.
+    """
+    images, made = ImagesInDram.of(source), ImagesInDram.of(result)
+    side = min(chip.pe_array.rows, chip.pe_array.cols, chip.state_buffer.partitions)
+    if images is None or made is None or made.channels > chip.result_buffer.bank_words:
+        return
+    pixel = max(
+        images.channels * source.dtype.itemsize * windows.size[0] * windows.stride[1],
+        made.channels * result.dtype.itemsize,
+    )
+    most = max(1, chip.state_buffer.bank_bytes // pixel)
+    single = windows.size == (1, 1) and windows.stride == (1, 1) and not any(windows.padding)
+    if single and images.is_dense and made.is_dense:
+        every = images.count * images.height * images.width
+        fitting = [n for n in range(1, min(every, most) + 1) if every % n == 0]
+        width = min(fitting, key=lambda n: -(-every // n // side) * (n + SHORT))
+        images, made = images.in_rows(width), made.in_rows(width)
+    fitting = [n for n in range(min(most, made.width), 0, -1) if made.width % n == 0]
+    rows = made.count * made.height
+    for tiles in TILES:
+        wanted = max(fitting[-1], rows * made.width // (tiles * side) if tiles else most)
+        width = next(n for n in fitting if n <= wanted)
+        yield from _of_width(chip, Lines(images, made, windows, width, 1, 1, 0, side))
+
+
+def _of_width(chip: Chip, lines: Lines) -> Iterator[Lines]:
+    """Yield the lines with the stretch and the K-tiles that take the array the fewest cycles."""
+    height, channels = lines.windows.size[0], lines.source.channels
+    stride, extent = lines.windows.stride[1], lines.windows.extents[1]
+    best: tuple[float, Lines] | None = None
+    for rows in range(1, height + 1):
+        most = (lines.most // (rows * channels) - extent) // stride + 1
+        stretch = min(most, chip.result_buffer.bank_words // lines.result.channels, lines.width)
+        if stretch >= 1:
+            found = replace(lines, stretch=stretch, rows=rows, channels=channels)
+            turned = -(-height // rows) * (lines.most / stretch + lines.result.channels)
+            best = min(best or (turned, found), (turned, found), key=lambda each: each[0])
+    if best is not None:
+        yield best[1]
+    elif lines.windows.size == (1, 1):
+        yield replace(lines, channels=lines.most)

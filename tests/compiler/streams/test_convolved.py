@@ -1,0 +1,91 @@
+"""Is the value right? Convolutions as lines, in every way: against numpy by bits, both engines."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from support.chips import ideal_chip
+from support.lane_graphs import values
+from systolic.compiler.compiled import CompiledGraph
+from systolic.compiler.pipeline import programs_of_lines
+from systolic.isa import require_clean
+from systolic.machine import simulate
+from systolic.run.tensors import graph_images, graph_results, initial_accesses
+from systolic.run.verdict import graph_verdict
+from systolic.workload import Graph, GraphBuilder
+from systolic.workload.options import Options
+
+
+def chip(rng: Random):
+    """Return a small chip whose ports serve a bank or a partition."""
+    scope = rng.choice(["bank", "partition"])
+    return ideal_chip(
+        *rng.choice([(8, 8), (16, 8), (12, 16)]),
+        state_buffer={"bytes_per_partition": 1 << 16, "port_scope": scope},
+        result_buffer={"banks": rng.choice([2, 4, 8]), "bank_bytes": 4 * rng.choice([32, 64])},
+        dma={"queues": rng.choice([1, 2, 4]), "latency_cycles": rng.randint(0, 20)},
+    )
+
+
+def convolution(rng: Random) -> Graph:
+    """Return a convolution of few channels, perhaps with a bias and a function."""
+    builder, dtype = GraphBuilder("dram"), rng.choice(["f32", "bf16", "s8"])
+    down, across = rng.choice([(1, 1), (1, 1), (3, 3), (2, 3), (3, 1)])
+    stride = rng.choice([(1, 1), (2, 2), (1, 2)]) if (down, across) != (1, 1) else (1, 1)
+    dilation = rng.choice([(1, 1), (1, 1), (2, 2)])
+    reach = ((down - 1) * dilation[0] + 1, (across - 1) * dilation[1] + 1)
+    padding = [rng.randint(0, reach[n // 2] - 1) for n in range(4)]
+    images, height, width = rng.choice([1, 2]), rng.randint(6, 14), rng.randint(6, 14)
+    channels = rng.choice([1, 2] if down * across > 1 else [2, 5, 20])
+    filters = rng.choice([2, 5])
+    x = builder.tensor("x", f"{dtype}[{images},{height},{width},{channels}]")
+    w = builder.tensor("w", f"{dtype}[{down},{across},{channels},{filters}]")
+    high = (height + padding[0] + padding[1] - reach[0]) // stride[0] + 1
+    wide = (width + padding[2] + padding[3] - reach[1]) // stride[1] + 1
+    out = f"{'s32' if dtype == 's8' else 'f32'}[{images},{high},{wide},{filters}]"
+    given = {"stride": stride, "padding": tuple(padding), "dilation": dilation}
+    sums = builder.add("conv2d", (x, w), out, name="sums", **given)
+    if rng.random() < 0.5 and dtype != "s8":
+        bias = builder.tensor("bias", f"f32[{filters}]")
+        added = {"operator": "add", "broadcast_dimensions": (3,)}
+        sums = builder.add("binary", (sums, bias), out, name="biased", **added)
+        last = out.replace("f32", dtype)
+        builder.add("activation", (sums,), last, name="y", function="ramp")
+    return builder.graph()
+
+
+def check(seed: int) -> int:
+    """Check all ways of a convolution; return how many there are."""
+    rng = Random(seed)
+    graph, hardware = convolution(rng), chip(rng)
+    inputs = {name: values(rng, graph.shape(name)) for name in graph.inputs}
+    ways = 0
+    for compiled in programs_of_lines("lines", graph, hardware, Options(), every=True):
+        assert isinstance(compiled, CompiledGraph)
+        ways += 1
+        require_clean(compiled.program, hardware, initial_accesses(compiled))
+        images, times = graph_images(compiled, inputs), []
+        for engine in ("event", "register"):
+            outcome = simulate(hardware, compiled.program, images, engine=engine)
+            found = graph_results(compiled, outcome.memory)
+            verdict = graph_verdict(compiled, hardware, inputs, found)
+            assert verdict["equal"], (seed, str(graph), compiled.layers.choices, verdict["wrong"])
+            if graph.shape("w").dtype.kind == "f":
+                largest = np.abs(found[graph.outputs[0]].astype(np.float64)).max()
+                assert verdict["max_abs_error"] <= 0.02 * largest + 1e-3
+            times.append(outcome.trace.times)
+        assert times[0] == times[1]
+    return ways
+
+
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_random_convolutions(first):
+    assert sum(check(seed) for seed in range(first, first + 4)) > 2
+
+
+@pytest.mark.slow
+def test_many_random_convolutions():
+    assert sum(check(seed) for seed in range(100, 200)) > 100
