@@ -96,7 +96,11 @@ def _compiled(
     plan = divided(expanded(graph))
     whole = _passed_if_it_fits(name, graph, chip, options, every=every)
     ticks = judge(whole.program) if whole and judge else 0
-    in_lines = judge is not None and any(True for _ in convolutions(expanded(graph), chip))
+    in_lines = (
+        judge is not None
+        and options.structural_zeros
+        and any(True for _ in convolutions(expanded(graph), chip))
+    )
     if whole is not None and ticks <= FAR * plan.floor_ticks(chip) and not in_lines:
         return whole
 
@@ -149,6 +153,8 @@ def programs_of_lines(
     name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
 ) -> Iterator[CompiledGraph]:
     """Yield the programs of a convolution of few channels as lines; none of other graphs."""
+    if not options.structural_zeros:
+        return
     for each in convolved(expanded(graph), chip, options):
         yield _as_program(name, graph, chip, options, each, every=every)
 

@@ -22,12 +22,14 @@ from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
 from systolic.compiler.places.modes import places
+from systolic.compiler.streams.convolved import Convolution
 from systolic.compiler.streams.lines import k_tiles_of
 from systolic.compiler.streams.turned import TurnedSpans
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
 from systolic.report.summary.values import wrong_text
+from systolic.run.structural_zeros import with_spread
 from systolic.spans import Span
 from systolic.trace.words import decimal
 from systolic.workload import (
@@ -92,6 +94,10 @@ def _expected(
     spread = _spread_by_turns(compiled, chip)
     held = partial(_held, spread)
     parts = compiled.graph
+    if compiled.streamed is not None and compiled.streamed.convolution is not None:
+        held = partial(_as_lines_leave_it, compiled.streamed.convolution, chip, inputs)
+        values = reference_values(parts, inputs, rules_of(chip), own, held)
+        return values | {name: held("", name, values[name]) for name in graph.outputs}, True
     values = reference_values(parts, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
     values |= {name: _held(spread, "", name, values[name]) for name in graph.outputs}
     nodes = range(len(compiled.layers.nodes))
@@ -120,6 +126,17 @@ def _expected_in_parts(
             shape = graph.shape(tensor)
             values.setdefault(tensor, np.zeros(shape.dims, shape.dtype))[box.slices] = made[name]
     return values, turned
+
+
+def _as_lines_leave_it(
+    work: Convolution, chip: Chip, inputs: Mapping[str, Array], op: str, tensor: str, values: Array
+) -> Array:
+    """Return a tensor as an operation reads it: structural zeros spread what is not finite."""
+    if tensor != work.op.output or values.dtype.kind in "iu":
+        return values
+    source, weights = (inputs[name] for name in work.op.inputs)
+    passes = chip.pe_array.turns_by_passing(work.dtype)
+    return with_spread(work.lines, source, weights, values, passes=passes)
 
 
 def _as_spans_leave_it(

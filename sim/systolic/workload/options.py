@@ -77,6 +77,13 @@ class Options:
     stationary: Stationary = None
     group: GroupSize = None
     outer: OuterLoop = None
+    structural_zeros: Annotated[
+        bool,
+        Field(
+            description="whether a convolution of few channels may be done with zeros between its "
+            "weights, which make NaN of neighbours of an infinity"
+        ),
+    ] = True
     tile_columns: Annotated[
         CountKey | None, Field(description="columns of the tiles that are moved as one")
     ] = None

@@ -44,9 +44,13 @@ TURNED = 3
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A convolution and what goes over its sums: (step, type, the bias's tensor or "")."""
+    """A convolution and what goes over its sums: (step, type, the bias's tensor or "").
+
+    dtype: of its operands.
+    """
 
     op: Operation
+    dtype: str
     output: str
     steps: tuple[tuple[LaneStep, str, str, str], ...]
     lines: Lines
@@ -71,7 +75,7 @@ def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
     last = graph.operations[-1].output
     found = lines_of(chip, source, graph.shape(last), given.windows(weights))
     for lines in dict.fromkeys(found):
-        yield Convolution(op, last, steps, lines)
+        yield Convolution(op, source.element_type, last, steps, lines)
 
 
 def _steps_over(
