@@ -54,7 +54,7 @@ def ran(seed: int, **options: bool) -> tuple[bool, bool]:
     """Return whether a run was done as lines, and whether its values are those of the verdict."""
     rng = Random(f"structural zeros {seed}")
     graph, inputs = drawn(rng)
-    run = systolic.run(graph, rng.choice(CHIPS), inputs, Options(**options))
+    run = systolic.run(graph, rng.choice(CHIPS), inputs, options=Options(**options))
     return is_in_lines(run.compiled), run.summary["values"]["equal"]
 
 
