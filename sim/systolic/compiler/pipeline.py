@@ -86,7 +86,7 @@ def _compiled(
     """
     found = _of_streams(name, graph, chip, options, every=every, judge=judge)
     if found is not None:
-        return found
+        return _or_whole(found, name, chip, options, every=every, judge=judge)
     for free in without_places(graph):
         own = _passed_if_it_fits(name, free, chip, options, every=every)
         if own is not None and has_its_places(graph, own.placements()):
@@ -116,6 +116,29 @@ def _compiled(
         return whole
     check_program(parts.program, chip)
     return parts
+
+
+def _or_whole(
+    found: CompiledGraph,
+    name: str,
+    chip: Chip,
+    options: Options,
+    *,
+    every: bool,
+    judge: TickJudge | None,
+) -> CompiledGraph:
+    """Return the streams of a graph or, if they take far more than must be, its matrices.
+
+    The array may turn what streams read element by element.
+    """
+    assert found.streamed is not None
+    floor = divided(expanded(found.graph)).floor_ticks(chip)
+    if judge is None or found.streamed.ticks <= FAR * floor:
+        return found
+    whole = _passed_if_it_fits(name, found.graph, chip, options, every=every)
+    if whole is None or judge(found.program) <= judge(whole.program):
+        return found
+    return whole
 
 
 def _of_streams(

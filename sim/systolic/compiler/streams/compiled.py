@@ -57,7 +57,8 @@ class StreamedGraph:
     identities: the matrices that must be in the state buffer at cycle 0; turned_with: those and
     others that are written. turned: what products with an identity turn, where these do not keep
     all bits.
-    convolution: the way in which a convolution is done, if there is one.
+    convolution: the way in which a convolution is done, if there is one. ticks: about what all
+    streams take in turn.
     """
 
     drafts: tuple[Draft, ...]
@@ -68,6 +69,7 @@ class StreamedGraph:
     turned: tuple[TurnedSpans, ...] = ()
     turned_with: tuple[Access, ...] = ()
     convolution: Convolution | None = None
+    ticks: float = 0.0
 
     @property
     def turned_multiply_adds(self) -> int:
@@ -104,7 +106,7 @@ def streamed(
             ways.append((ticks, way, fitting))
     if not ways:
         return None
-    _, found, chosen = min(ways, key=lambda each: each[0])
+    ticks, found, chosen = min(ways, key=lambda each: each[0])
     places = _places(graph, chip, found)
     bases = {place.name: place.base for place in places.places()}
     best_of = list(zip(found, chosen, strict=True))
@@ -127,6 +129,7 @@ def streamed(
         identities,
         turned,
         stage.turned_with,
+        ticks=ticks,
     )
 
 
