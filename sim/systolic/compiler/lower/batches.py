@@ -369,9 +369,8 @@ class Batches:
         )
         if way.groups == 1:
             builder.rename(held, tensor, groups.tiles)
-            window = self.window(tensor, way.axes)
-            assert window is not None
-            return window
+            whole = BatchGroups(shape, groups.tiles, way.axes)
+            return self.window(tensor, way.axes) or self._within(tensor, way.axes, held, whole)
         if not dram:
             builder.dram.alias(held.name, tensor, groups.shape)
             self._to_store[tensor] = held, groups
