@@ -141,6 +141,8 @@ def part_for(
     boxes = {last.output: box or TensorBox.whole(shapes[last.output].shape)}
     found: list[Operation] = []
     for op in reversed(operations):
+        if op.output not in boxes:
+            return None
         mine, operands = boxes[op.output], [shapes[name].shape for name in op.inputs]
         if mine == TensorBox.whole(shapes[op.output].shape):
             needed: Needed | None = Needed(tuple(map(TensorBox.whole, operands)), op.attributes)

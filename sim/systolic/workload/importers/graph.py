@@ -66,7 +66,9 @@ def as_graph(
     finite_masks(form, outputs)
     nodes = _needed(form, outputs)
     used = {name for node in nodes for name in (*node.inputs, node.output)}
-    tensors = {name: Tensor(shape, home) for name, shape in form.shapes.items() if name in used}
+    inner = [name for name in form.shapes if name in used and name not in outputs]
+    # A graph has its outputs in the order of its tensors, a model in an order of its own.
+    tensors = {name: Tensor(form.shapes[name], home) for name in (*inner, *outputs)}
     operations = [
         replace(
             named_operation(node.kind, node.inputs, node.output, node.attributes),
