@@ -31,7 +31,7 @@ from systolic.run.result import Result
 from systolic.trace.grid import GridShape
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import InstructionTimes, Stall
-from systolic.workload import Graph, GraphBuilder
+from systolic.workload import Graph, GraphBuilder, Operation
 from systolic.workload.operations.causal_mask import CausalMaskAttributes
 
 GRID = GridShape(1, 1, 0, (1, 1), (1, 1), 1, "left", "double")
@@ -172,13 +172,20 @@ def _wanted(graph: Graph, name: str) -> int:
 
 
 def masked(graph: Graph) -> dict[str, int]:
-    """Return the offset of the causal mask of each tensor that nothing else takes."""
-    takers = {n: [op for op in graph.operations if n in op.inputs] for n, _ in graph.tensors}
-    return {
-        name: each[0].attributes_as(CausalMaskAttributes).offset
-        for name, each in takers.items()
-        if [op.kind for op in each] == ["causal_mask"]
-    }
+    """Return the offset of the causal mask of each tensor that nothing else takes, cast or not."""
+    found = {}
+    for name, _ in graph.tensors:
+        (op, *others), now = [*_takers(graph, name), None], name
+        while op is not None and op.kind == "cast" and others == [None]:
+            now = op.output
+            op, *others = [*_takers(graph, now), None]
+        if op is not None and op.kind == "causal_mask" and others == [None]:
+            found[name] = op.attributes_as(CausalMaskAttributes).offset
+    return found
+
+
+def _takers(graph: Graph, name: str) -> list[Operation]:
+    return [op for op in graph.operations if name in op.inputs]
 
 
 def require_conservation(result: Result) -> None:
