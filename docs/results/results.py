@@ -433,7 +433,7 @@ def onnx() -> str:
         "onnx",
         f"The package `onnx` makes {len(found):,} cases of single nodes, and of the functions that "
         "they are, with stored results. Each in scope is imported and run on `ideal_128x128`, as "
-        "`systolic run MODEL.onnx --chip ideal_128x128` does. Passed is a case whose values are "
+        "`systolic run net.onnx --chip ideal_128x128` does. Passed is a case whose values are "
         "within 2e-4 of the largest, integers exactly; refused is one that ends in a line.",
         table(
             ("what", "cases"),

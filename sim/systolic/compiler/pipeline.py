@@ -111,7 +111,12 @@ def _compiled(
         found = _of_streams(name, part, chip, built, every=every, judge=judge)
         return found or _best_passed(name, part, chip, built, every=every, judge=judge)
 
-    parts = in_parts(name, graph, plan, Chooser(chip, options, compile_part, judge))
+    try:
+        parts = in_parts(name, graph, plan, Chooser(chip, options, compile_part, judge))
+    except CompileError:
+        if whole is None:
+            raise
+        return whole
     if whole is not None and judge is not None and ticks <= judge(parts.program):
         return whole
     check_program(parts.program, chip)
