@@ -219,7 +219,8 @@ def works() -> str:
     return page(
         "Ordinary work",
         "works",
-        "The works of `benchmarks/ordinary_works.csv`, from DRAM to DRAM: cycles, and how many "
+        "The works of `benchmarks/ordinary_works.csv`, which has a run file for each, to be run "
+        "as `systolic run configs/runs/matmul_chain.toml --values none` is: cycles, and how many "
         "times as long as a copy's latency and what must move (on `ideal_128x128` the number that "
         "stands in the file). `python benchmarks/bench_works.py` measures them on all chips, and "
         "`--seed N` draws others.",
