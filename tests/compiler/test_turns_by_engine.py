@@ -61,17 +61,16 @@ def turners(compiled: Any) -> set[type]:
     return kinds & {LoadWeights, MatMul, Transpose}
 
 
-@pytest.mark.parametrize("home", ["state_buffer", "dram"])
 @pytest.mark.parametrize("dims", [(32, 32), (64, 32), (64, 64), (20, 20)], ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("chip", [V2, V3_WITHOUT], ids=["v2", "v3"])
-def test_a_small_matrix_is_there_sooner(chip: Any, dtype: str, dims: Any, home: str) -> None:
+def test_a_small_matrix_is_there_sooner(chip: Any, dtype: str, dims: Any) -> None:
     """With every bit as it was, and sooner than through the array."""
     data, text = any_bits(dtype, *dims), f"{dtype}[{dims[0]},{dims[1]}]"
-    found, outcome, compiled = run_transpose(chip, text, data, home=home)
+    found, outcome, compiled = run_transpose(chip, text, data)
     assert same_bits(found, data.T)
     assert turners(compiled) == {Transpose}
-    array = run_transpose(chip, text, data, home=home, options=ARRAY)[1]
+    array = run_transpose(chip, text, data, options=ARRAY)[1]
     assert outcome.trace.cycles() < array.trace.cycles()
     assert outcome.trace.cycles() >= run_bound(compiled.graph, chip).cycles
     require_clean(compiled.program, chip, initial_accesses(compiled))

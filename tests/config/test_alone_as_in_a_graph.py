@@ -16,7 +16,7 @@ from systolic.workload import OPERATIONS
 
 # Types of the machine and of the contract, as docs/layouts.md has them; not asked of the code.
 NOT_OF_THE_MACHINE = {
-    "s16", "s64", "u32", "u64", "f64", "c64", "c128", "f4e2m1fn", "f8e3m4", "f8e4m3",
+    "s16", "u64", "f64", "c64", "c128", "f4e2m1fn", "f8e3m4", "f8e4m3",
     "f8e4m3b11fnuz", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu",
 }  # fmt: skip
 CHIPS = ("ideal_4x4", "neuroncore_v2")

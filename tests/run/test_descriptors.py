@@ -102,7 +102,7 @@ def _bytes(memory: Memory, side: DescriptorSide):
 def test_the_command_prints_them(tmp_path):
     status, out, err = run_command(
         "trace", "configs/runs/transpose_dram.toml", "--kind", "descriptor",
-        "--set", "workload.shape=f32[8,8]",
+        "--set", "workload.shape=f32[8,8]", "--set", "compile.via=pe",
     )  # fmt: skip
     assert (status, err) == (0, "")
     lines = out.splitlines()

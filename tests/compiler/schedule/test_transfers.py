@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import ml_dtypes
-import numpy as np
 import pytest
 
 import systolic
 from support.chips import ideal_chip
+from systolic.compiler import Options
 from systolic.config import load_chip, load_run
-from systolic.isa import Buffer, Copy, DmaCopy, Program
+from systolic.isa import Buffer, DmaCopy, Program
 from systolic.shipped import CHIPS
 from systolic.workload import GraphBuilder
 
@@ -64,35 +63,10 @@ def test_all_queues_store_the_last_tiles_of_a_transpose(queues):
     """Behind the last load, the queues of loads have nothing else to do."""
     builder = GraphBuilder("dram")
     builder.transpose(builder.tensor("x", "f32[64,64]"), "f32[64,64]", name="y")
-    chip = ideal_chip(8, 8, dma={"queues": queues})
-    made = copies(systolic.run(builder.graph(), chip, values=False).compiled.program)
+    chip, array = ideal_chip(8, 8, dma={"queues": queues}), Options(via="pe")
+    made = copies(systolic.run(builder.graph(), chip, options=array, values=False).program)
     last = max(number for number, c in enumerate(made) if c.source.buffer is Buffer.DRAM)
     assert {c.dma_queue for c in made[last + 1 :]} == set(range(queues))
-
-
-def test_an_engine_begins_with_the_first_part_of_a_long_tile():
-    """The first tile of a relayout by an engine comes in two parts: 100 cycles of latency each.
-
-    An engine that waited for all of it would begin when the last of its bytes is there.
-    """
-    builder = GraphBuilder("dram")
-    x = builder.tensor("x", "bf16[64,256]{1,0:T(8,128)(2,1)}")
-    builder.relayout(x, out="bf16[64,256]", name="y")
-    chip = ideal_chip(
-        8, 8, state_buffer={"partitions": 8, "bytes_per_partition": 16384, "banks": 4},
-        dma={"queues": 1, "latency_cycles": 100, "bytes_per_cycle": 64},
-        result_buffer={"banks": 4, "bank_bytes": 512},
-    )  # fmt: skip
-    x_values = np.random.default_rng(1).integers(-99, 99, (64, 256)).astype(ml_dtypes.bfloat16)
-    done = systolic.run(builder.graph(), chip, inputs={"x": x_values})
-    np.testing.assert_array_equal(done.outputs["y"], x_values)
-    instructions = done.compiled.program.instructions
-    times = {each.instruction: each for each in done.trace.times}
-    first_copy = next(n for n, i in enumerate(instructions) if isinstance(i, Copy))
-    begins = [times[first_copy + part].first for part in range(2)]
-    ends = sorted(times[n].done for n in range(first_copy))
-    assert len(ends) == 2
-    assert ends[0] <= begins[0] < ends[1] <= begins[1]
 
 
 def test_stores_have_queues_as_their_descriptors_do_where_rows_of_dram_are_open():

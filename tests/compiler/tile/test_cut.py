@@ -156,9 +156,8 @@ def test_a_row_of_a_tile_asks_each_channel_once_where_nothing_is_multiplied():
 
 
 def test_turns_go_down_until_a_tile_of_the_result_is_complete():
-    tasks = compile_graph(
-        "test", transposed((512, 512)), load_chip("configs/chips/ddr4_128x128.toml")
-    ).tiled.tasks
+    chip = load_chip("configs/chips/ddr4_128x128.toml")
+    tasks = compile_graph("test", transposed((512, 512)), chip, Options(via="pe")).tiled.tasks
     read = [(task.reads[0].row, task.reads[0].col) for task in tasks if task.kind == "turn"]
     assert read == [(row, col) for rows in ((0, 1), (2, 3)) for col in (0, 1) for row in rows]
 

@@ -434,4 +434,4 @@ def _extent(frame: StreamFrame, side: int) -> int:
         stretch([*frame.modes, *part.inner], side) + (part.at[side] if part.at else 0)
         for part in frame.parts
     ]
-    return frame.at[side] + max(reach)
+    return frame.at[side] + max(reach) + frame.sides[side].gap - 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.places.boxes import AlongDims, boxes
@@ -34,10 +35,23 @@ def moved(graph: Graph, op: Operation) -> StreamWork:
     sides = StreamSide(op.output, out.element_type), StreamSide(op.inputs[0], source.element_type)
     part, inside = FramePart(Kernel((1,))), bool(op.part_of)
     frames = tuple(
-        StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (part,), keeps_bits=inside)
+        _with_gap(
+            StreamFrame(sides, box.at, coalesce(by_step(box.nest, 0)), (part,), keeps_bits=inside),
+            source.padded_elements(),
+        )
         for box in boxes(counts, along)
     )
     return StreamWork(op.part_of or op.name, op.output, out, (frames,))
+
+
+def _with_gap(frame: StreamFrame, padded: int) -> StreamFrame:
+    """Return a frame that knows between which elements of its source nothing but padding lies.
+
+    A tensor whose elements all lie at multiples of n has whole groups of n, and one in each.
+    """
+    result, source = frame.sides
+    gap = math.gcd(padded, frame.at[1], *(mode.steps[1] for mode in frame.modes))
+    return replace(frame, sides=(result, replace(source, gap=max(gap, 1))))
 
 
 def _groups(op: Operation, out: Sequence[int], source: Sequence[int]) -> list[DimGroup]:

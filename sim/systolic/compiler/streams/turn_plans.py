@@ -17,7 +17,7 @@ from systolic.compiler.cost.engines import drain_engine, drain_interval, engines
 from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.tiling import TurnCut
-from systolic.compiler.streams.turned import RESULT, SOURCE, TurnShape
+from systolic.compiler.streams.turned import RESULT, SOURCE, TurnShape, source_gap
 from systolic.compiler.streams.work import StreamFrame
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.formulas.timing import turn_interval_cycles
@@ -55,7 +55,8 @@ def _lane_sets(frame: StreamFrame, side: int, most: int) -> Iterator[tuple[int, 
 
     Runs begin with the innermost mode of a side, which therefore stays in columns.
     """
-    able = [n for n, mode in enumerate(frame.modes) if abs(mode.steps[side]) > 1]
+    run = source_gap(frame) if side == SOURCE else 1
+    able = [n for n, mode in enumerate(frame.modes) if abs(mode.steps[side]) > run]
     for n in able:
         for some in _shares(frame.modes[n].extent, most):
             yield tuple(some if k == n else 1 for k in range(len(frame.modes)))
@@ -131,13 +132,14 @@ def _copy_cycles(chip: Chip, frame: StreamFrame, cut: TurnCut) -> float:
     cycles = 0.0
     for side, lanes in ((RESULT, cut.outside), (SOURCE, cut.inside)):
         run = _run(frame, cut, side, lanes)
-        cycles += runs_cycles(chip, total // run, run * size, math.prod(lanes)) / total
+        brought = total * source_gap(frame) if side == SOURCE else total
+        cycles += runs_cycles(chip, brought // run, run * size, math.prod(lanes)) / total
     return cycles
 
 
 def _run(frame: StreamFrame, cut: TurnCut, side: int, lanes: tuple[int, ...]) -> int:
-    """Return the elements of the runs of a tile on a side."""
-    run = 1
+    """Return the elements of the runs of a tile on a side, padding that is brought among them."""
+    run = source_gap(frame) if side == SOURCE else 1
     for n in sorted(range(len(frame.modes)), key=lambda n: abs(frame.modes[n].steps[side])):
         if frame.modes[n].steps[side] != run or lanes[n] > 1:
             break

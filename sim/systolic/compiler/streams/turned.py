@@ -97,7 +97,8 @@ class TurnShape:
     """The tiles of a frame that have so many indices of each mode: they are all alike.
 
     parts: in how many parts of each element, neighbours in memory, the array turns it. All steps
-    and places here count such parts; bank: of how many a partition of a bank has room.
+    and places here count such parts; bank: of how many a partition of a bank has room. gap: so many
+    columns of the source have one element, the others have the padding that came with it.
     """
 
     frame: StreamFrame
@@ -105,6 +106,7 @@ class TurnShape:
     counts: tuple[int, ...]
     parts: int = 1
     bank: int = 0
+    gap: int = field(init=False)
     modes: Modes = field(init=False)
     spread: tuple[list[LaneSpread], list[LaneSpread]] = field(init=False)
     held: tuple[ColumnPlaces, ColumnPlaces] = field(init=False)
@@ -119,6 +121,7 @@ class TurnShape:
         if self.parts > 1:
             own, outside, inside = [*own, Mode(self.parts, (1, 1))], [*outside, 1], [*inside, 1]
         self.modes = tuple(own)
+        self.gap = source_gap(self.frame, self.parts)
         result, source = (
             [
                 LaneSpread.of(mode.extent, most, in_runs=self.cut.in_runs)
@@ -135,7 +138,7 @@ class TurnShape:
         But those of further indices on the same partitions come outermost, unless runs go through
         them: a turn reads, or makes, a block of columns that is loaded or stored by itself.
         """
-        steps, size, spread = [0] * len(self.modes), 1, self.spread[side]
+        steps, size, spread = [0] * len(self.modes), self._gap(side), self.spread[side]
         order = sorted(self._order(side), key=lambda n: spread[n].lanes == 1 or self.cut.in_runs)
         inside = [n for n in order if spread[n].lanes == 1 or not self.cut.in_banks]
         for n in reversed(inside):
@@ -167,7 +170,11 @@ class TurnShape:
             return self.bank
         if self.cut.in_runs:
             return self.held[side].elements
-        return math.prod(each.columns for each in self.spread[side] if each.lanes == 1)
+        alone = math.prod(each.columns for each in self.spread[side] if each.lanes == 1)
+        return alone * self._gap(side)
+
+    def _gap(self, side: int) -> int:
+        return self.gap if side == SOURCE else 1
 
     def parts_on(self, side: int) -> Iterator[tuple[LanePart, ...]]:
         """Yield what lies evenly on partitions."""
@@ -199,6 +206,8 @@ class TurnShape:
             for some in self._shared(side, parts, several, ways) if several else [parts]:
                 at, chip_at, columns = self._columns(side, some)
                 begin = CopyBegin(partition, chip_at, at)
+                if self._gap(side) > 1:
+                    columns.append((1, self.gap, 1))
                 found += tile_copies(lanes, columns, begin, 1 if several else ways)
         return found
 
@@ -300,6 +309,11 @@ class TurnShape:
                     result + begin * inner[0],
                     pairs_of([(inner[0], len(some)), *made]),
                 )
+
+
+def source_gap(frame: StreamFrame, parts: int = 1) -> int:
+    """Return how many elements are brought for each that the array turns in so many parts."""
+    return frame.sides[SOURCE].brought if parts == 1 else 1
 
 
 class TurnedSpans(NamedTuple):

@@ -17,16 +17,27 @@ from systolic.isa import Pool
 from systolic.layout import Shape
 
 
+MOST_GAP = 8
+"""The most elements that are brought for one: more take longer than another descriptor."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamSide:
     """A tensor of which a stream reads or writes elements: its name, its type in memory.
 
     holes: between its elements there may be bytes that nothing writes, so these are not brought.
+    gap: all elements of a frame lie at multiples of so many, and nothing but padding between them.
     """
 
     tensor: str
     dtype: str
     holes: bool = False
+    gap: int = 1
+
+    @property
+    def brought(self) -> int:
+        """Return how many elements are brought for each: padding too, if it costs little."""
+        return self.gap if self.gap <= MOST_GAP and not self.holes else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +132,7 @@ class StreamFrame:
             )
             for part in self.parts
         ]
-        sides = [(side.dtype, side.holes) for side in self.sides]
+        sides = [(side.dtype, side.holes, side.gap) for side in self.sides]
         return sides, self.modes, self.inner, parts, self.keeps_bits
 
 
