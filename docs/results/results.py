@@ -241,9 +241,9 @@ def operations() -> str:
         "Operations and what no schedule can beat",
         "operations",
         "One operation each, from DRAM to DRAM, on two chips, run as "
-        "`systolic run configs/runs/matmul_chain.toml --values none` is. The bound counts the bytes "
-        "that must move and what must be calculated ([bounds.md](../bounds.md)), and knows nothing of "
-        "the parts that an operation is made of.",
+        "`systolic run configs/runs/matmul_chain.toml --values none` is. The bound counts the "
+        "bytes that must move and what must be calculated ([bounds.md](../bounds.md)), and knows "
+        "nothing of the parts that an operation is made of.",
         table(
             ("operation", "of", *(f"{chip}{what}" for chip in CHIPS for what in ("", ", bound"))),
             4,
