@@ -310,8 +310,10 @@ def _factors_as_turned(compiled: CompiledGraph, chip: Chip, name: str, data: Arr
     of the parts, and the padding that came with them stays behind.
     """
     shape, layers = compiled.graph.shape(name), compiled.layers
+    start = next((place.start for place in layers.dram if place.name == name), None)
+    if start is None:
+        return data
     memory = pack(data, shape).ravel().copy()
-    start = next(place.start for place in layers.dram if place.name == name)
     for number, node in enumerate(layers.nodes):
         if not _multiplies_to_turn(compiled, chip, number):
             continue

@@ -76,7 +76,7 @@ LOWERINGS: dict[str, Lower] = {
     "constant": lower_constant,
     "causal_mask": lower_causal_mask,
 }
-LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None or row.lowered}
+LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
 """All operations but those that are always lowered part by part."""
 if LOWERINGS.keys() != LOWERED:
     raise TypeError(

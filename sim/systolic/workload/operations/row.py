@@ -77,8 +77,7 @@ class Row(Generic[A]):
     index_map(shapes, out, attributes): of an operation that only moves elements of its one input,
     where each of them comes from (`index_map.IndexMap`); the compiler then needs no more of it.
     parts(shapes, out, attributes): of a composite, the operations that it is made of
-    (`recipe.CompositePart`). None: it is lowered itself. lowered: it is lowered itself where it has
-    no parts, which depends on its shapes and attributes.
+    (`recipe.CompositePart`). None: it is lowered itself.
     needs(shapes, out, attributes): how many elements of each operand count at all, where some may
     not (None: all do).
     computes: its results are other numbers than its operands, not only in other places or types.
@@ -99,7 +98,6 @@ class Row(Generic[A]):
     more_operands: bool = False
     index_map: Callable[[Sequence[Shape], Shape, A], IndexMap] | None = None
     parts: Callable[[Sequence[Shape], Shape, A], Sequence[Any]] | None = None
-    lowered: bool = False
 
 
 AnyRow = Row[Any]
