@@ -39,6 +39,10 @@ class CompileError(SystolicError):
     """Work that does not fit the chip: names what was needed and what there is."""
 
 
+class RoomError(CompileError):
+    """Tensors or tiles for which a memory of the chip is too small; a part of them may fit."""
+
+
 class ProgramError(SystolicError):
     """An illegal instruction or program: names the instruction."""
 

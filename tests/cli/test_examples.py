@@ -77,6 +77,6 @@ def test_nearly_a_name() -> None:
 
 
 def test_the_package_shows_its_names_and_the_signature_of_run() -> None:
-    assert dir(systolic) == ["Result", "__version__", "from_jax", "plot", "run"]
+    assert dir(systolic) == ["Result", "__version__", "from_jax", "from_torch", "plot", "run"]
     assert inspect.signature(systolic.run) == inspect.signature(run)
     assert {"work", "chip", "inputs", "engine"} <= {*inspect.signature(systolic.run).parameters}

@@ -64,7 +64,6 @@ def test_options_that_do_not_belong() -> None:
         ("other.cfg", b'chip = "ideal_4x4"\n', "looks like a run file, but for its name"),
         ("other.cfg", b"\x7fELF\xff", "looks like a compiled program of this computer"),
         ("other.cfg", b"SYS", "is neither a run file nor a program"),
-        ("m.onnx", b"\x08\x07\x12\x07pytorch", "looks like an ONNX model"),
         ("x.npy", b"\x93NUMPY\x01\x00", "looks like a NumPy array, which is data for a run"),
         ("s.json", b"{}", "looks like JSON, such as the summary of a run"),
     ):
@@ -73,6 +72,10 @@ def test_options_that_do_not_belong() -> None:
             f"{name}: {kind}; systolic takes run files, whose names end in .toml, and programs, "
             'which begin with "systolic program 1" (text) or SYSB (binary)'
         )
+    Path("m.onnx").write_bytes(b"\x08\x07\x12\x07pytorch")
+    assert refused("run", "m.onnx") == (
+        "m.onnx: is a model, which names no chip; needs one (--chip CHIP)"
+    )
     status, out, _ = run_command("run", fig3, "--chip", "ideal_128x128", "--json", "--no-plots")
     assert (status, json.loads(out)["chip"]) == (0, "ideal-128x128")
 

@@ -19,12 +19,13 @@ from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.blocks import equation_1
+from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.exact_products import with_exact_products
 from systolic.compiler.lower.packed import carried_graph
 from systolic.compiler.lower.predicates import with_predicates
 from systolic.compiler.lower.table import check_choices, lower_graph
 from systolic.compiler.lower.verify import verify_layers
-from systolic.compiler.parts.choose import Chooser
+from systolic.compiler.parts.choose import Chooser, NoPartError
 from systolic.compiler.parts.compiled import in_parts
 from systolic.compiler.parts.divide import divided
 from systolic.compiler.place.verify import verify_places
@@ -37,7 +38,7 @@ from systolic.compiler.streams.plan import TickJudge
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
-from systolic.errors import CompileError
+from systolic.errors import CompileError, RoomError
 from systolic.hw.spec import Chip
 from systolic.isa import check_program
 from systolic.workload import Graph
@@ -94,7 +95,11 @@ def _compiled(
     if any(tensor.home != "dram" for _, tensor in graph.tensors):
         return _passed(name, graph, chip, options, every=every)
     plan = divided(expanded(graph))
-    whole = _passed_if_it_fits(name, graph, chip, options, every=every)
+    whole, refused = None, CompileError("")
+    try:
+        whole = _passed(name, graph, chip, options, every=every)
+    except CompileError as error:
+        refused = error
     ticks = judge(whole.program) if whole and judge else 0
     in_lines = (
         judge is not None
@@ -113,14 +118,32 @@ def _compiled(
 
     try:
         parts = in_parts(name, graph, plan, Chooser(chip, options, compile_part, judge))
-    except CompileError:
-        if whole is None:
-            raise
-        return whole
+    except CompileError as error:
+        if whole is not None:
+            return whole
+        raise _of_whole(refused, error) from None
     if whole is not None and judge is not None and ticks <= judge(parts.program):
         return whole
     check_program(parts.program, chip)
     return parts
+
+
+def _of_whole(refused: CompileError, part: CompileError) -> CompileError:
+    """Return why a graph cannot be done: what was refused of the whole.
+
+    If it was for room, the smallest part that was refused too is named behind it.
+    """
+    if isinstance(refused, RoomError) and isinstance(part, NoPartError):
+        return RoomError(f"{refused}; {part.smallest}")
+    return refused
+
+
+def _check_dram(graph: Graph, chip: Chip) -> None:
+    """Raise RoomError if what a graph takes and makes does not fit DRAM: no part changes that."""
+    places = DramPlaces(chip)
+    for name in (*graph.inputs, *graph.outputs):
+        if graph.tensor(name).home == "dram":
+            places.reserve(name, graph.shape(name))
 
 
 def _or_whole(
@@ -153,6 +176,7 @@ def _of_streams(
     check_choices(graph, options)
     parts = with_predicates(with_exact_products(expanded(graph), chip), chip)
     carried_graph(parts, chip)  # refuses the types that no unit takes
+    _check_dram(graph, chip)
     found = streamed(parts, chip, options, judge)
     if found is None:
         return None

@@ -53,13 +53,17 @@ def refusal_text(found: RefusedKind, places: Mapping[str, str]) -> str:
 
 
 def all_refused(config: RunConfig, progress: Progress | None = None) -> str | None:
-    """Return the line that names all that the chip refuses of a run; None if it refuses nothing.
+    """Return the line that names all that the chip refuses of a run; None if it has no need of one.
 
-    Of a model the first place of each is said, by line and column.
+    Of a model the first place of each is said, by line and column. The compiler's own words do if
+    the operations of a run file are refused for one reason at most.
     """
-    found = refusals(config.graph, config.chip, config.options, progress)
-    if not found:
+    model = is_model(config.path)
+    if not model and len(config.graph.operations) < 2:
         return None
-    places = read_model(config.path).places if is_model(config.path) else {}
+    found = refusals(config.graph, config.chip, config.options, progress)
+    if len(found) < (1 if model else 2):
+        return None
+    places = read_model(config.path).places if model else {}
     said = "; ".join(refusal_text(each, places) for each in found)
     return f"{config.path}: cannot be done on {config.chip.name}: {said}"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from systolic.engine_kind import ENGINE_KINDS, EngineKind
 from systolic.errors import SystolicError, listed, perhaps
 from systolic.hw.spec import Chip, MultiCoreChip
-from systolic.isa import ChipModule, Program
 from systolic.machine import Image, Outcome, simulate
-from systolic.machine.simulate_chip import ChipOutcome, simulate_chip
 from systolic.progress import Progress
 from systolic.trace.words import KINDS
+
+if TYPE_CHECKING:  # most runs do without file forms
+    from systolic.isa import ChipModule, Program
+    from systolic.machine.simulate_chip import ChipOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Settings:
         self, chip: MultiCoreChip, module: ChipModule, images: Mapping[str, Sequence[Image]]
     ) -> ChipOutcome:
         """Run a program of several cores likewise; images: by core, what its memories hold."""
+        from systolic.machine.simulate_chip import simulate_chip
+
         return simulate_chip(
             chip,
             module,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from systolic.compiler.cost.turns import carrier, parts_turned, placed_as
 from systolic.compiler.ir.homes import in_unbroken_rows, lies_unbroken
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
-from systolic.errors import CompileError
+from systolic.errors import CompileError, RoomError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Decomposition, Shape, decompose
@@ -156,7 +156,7 @@ def _check_state_buffer(
     for what, size in need.items():
         if size > room:
             everything = " + ".join(f"{name} {bytes_}" for name, bytes_ in need.items())
-            raise CompileError(
+            raise RoomError(
                 f"state_buffer of {chip.name} has no room for the {what}: {blocks.tiled} in "
                 f"{blocks.count} blocks of {p} x {q} needs {everything} = {sum(need.values())} "
                 f"bytes per partition, found {have}"

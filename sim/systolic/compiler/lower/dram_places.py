@@ -5,7 +5,7 @@ from __future__ import annotations
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.ir.strided import ShapeInDram
-from systolic.errors import CompileError
+from systolic.errors import RoomError
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 
@@ -29,7 +29,7 @@ class DramPlaces:
             return
         size, have = dram_bytes(shape), self._chip.dram.size_bytes
         if self._next_byte + size > have:
-            raise CompileError(
+            raise RoomError(
                 f"dram of {self._chip.name} has no room for {name}: {shape} needs {size} bytes "
                 f"beside {self._next_byte} of others, found size_bytes = {have}"
             )

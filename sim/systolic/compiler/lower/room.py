@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from systolic.compiler.ir.carried import memory_bytes
 from systolic.compiler.ir.homes import Scattered
 from systolic.element_types import BYTE_BITS
-from systolic.errors import CompileError
+from systolic.errors import RoomError
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Tensor
 
@@ -45,7 +45,7 @@ def _check_alone(name: str, tensor: Tensor, chip: Chip) -> None:
     room = chip.state_buffer.bytes_per_partition
     if taken > room:
         tiles = "in its tiles " if tensor.shape.layout.tiles else ""
-        raise CompileError(
+        raise RoomError(
             f"state_buffer of {chip.name} has no room for {name}: {tiles}{tensor.shape} takes "
             f"{taken} bytes of each of {partitions} partitions, found {room}"
         )
@@ -56,7 +56,7 @@ def _check_together(what: str, tensors: Sequence[Tensor], chip: Chip) -> None:
     found = [_taken(tensor, chip) for tensor in tensors]
     taken = -(-sum(size * partitions for size, partitions in found) // buffer.partitions)
     if taken > buffer.bytes_per_partition:
-        raise CompileError(
+        raise RoomError(
             f"state_buffer of {chip.name} has no room for the {what}: they need at least {taken} "
             f"bytes of each of {buffer.partitions} partitions, found {buffer.bytes_per_partition}"
         )

@@ -31,6 +31,14 @@ MOST_JUDGED = 20_000
 """Programs of more instructions are not simulated: their estimate must do."""
 
 
+class NoPartError(CompileError):
+    """No part of a group fits the chip; smallest: the words that name the last one tried."""
+
+    def __init__(self, refused: CompileError, smallest: str) -> None:
+        super().__init__(f"{refused}; {smallest}")
+        self.smallest = smallest
+
+
 class CompiledPart(NamedTuple):
     """A part, what it was compiled to, and the ticks that it takes alone."""
 
@@ -155,14 +163,10 @@ class Chooser:
             best = Division(ticks, (Share(tuple(range(len(group))), tuple(boxes)),))
         if best is None:
             assert refused is not None
-            raise (
-                refused
-                if len(boxes) == 1
-                else CompileError(
-                    f"{refused}; the smallest part that was tried makes {list(boxes[0].dims)} of "
-                    f"{group[-1].output}"
-                )
-            )
+            if len(boxes) == 1:
+                raise refused
+            made_of = f"{list(boxes[0].dims)} of {group[-1].output}"
+            raise NoPartError(refused, f"the smallest part that was tried makes {made_of}")
         return best
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from systolic.compiler.ir.dram_tensor import whole_bursts
-from systolic.errors import CompileError
+from systolic.errors import RoomError
 from systolic.hw.spec import Chip
 from systolic.spans import Interval
 
@@ -35,7 +35,7 @@ class DramRoom:
         have = self.chip.dram.size_bytes
         if at + size > have:
             used = sum(span.stop - span.first for span in self.taken.values())
-            raise CompileError(
+            raise RoomError(
                 f"dram of {self.chip.name} has no room for {owner}: it needs {size} bytes beside "
                 f"{used} of others, found size_bytes = {have}"
             )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from systolic.compiler.ir.dependencies import Ref, Region
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
-from systolic.errors import CompileError
+from systolic.errors import RoomError
 from systolic.spans import Interval
 
 
@@ -182,7 +182,7 @@ class Residency:
         last = max(self._since[tile], self._last_use.get(tile, 0))
         return self.task - last >= self.rest_tasks
 
-    def no_room(self, what: str, size: int, pinned: Collection[MatrixTile]) -> CompileError:
+    def no_room(self, what: str, size: int, pinned: Collection[MatrixTile]) -> RoomError:
         """Return the error for so many bytes that have no room beside the tiles used with them.
 
         Its numbers add up: the bytes needed, rounded to whole words, exceed the bytes that are free
@@ -198,7 +198,7 @@ class Residency:
         text += f", found {self.room.size_bytes}"
         if in_words(size) + beside + rest <= self.room.size_bytes:
             text += f", of which the largest piece free is {self.room.largest_piece} bytes"
-        return CompileError(text)
+        return RoomError(text)
 
     def _next_use(self, tile: MatrixTile) -> int:
         later = self.uses.get(tile)

@@ -21,7 +21,7 @@ from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.halves import halves_of
 from systolic.compiler.place.residency import Residency, Resident
-from systolic.errors import CompileError
+from systolic.errors import RoomError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
@@ -283,7 +283,7 @@ class OnChip:
             tiles = [tile for m in given for tile in self.all_tiles(m)]
             need = sum(in_words(self.size_bytes(t)) for t in tiles if not self._is_fixed(t))
             need += sum(in_words(self._fixed_bytes(m)) for m in given if m.width is not None)
-            raise CompileError(
+            raise RoomError(
                 f"state_buffer of {self.chip.name} has no room for the inputs: they need "
                 f"{need} bytes per partition{self._rounding(tiles)}, "
                 f"found {self.memory.room.size_bytes}"
@@ -295,7 +295,7 @@ class OnChip:
         for matrix in matrices:
             if matrix.byte is not None and not self.fix(matrix):
                 stop = matrix.byte + self._fixed_bytes(matrix)
-                raise CompileError(
+                raise RoomError(
                     f"state_buffer of {self.chip.name} has no room for {matrix.tensor} at byte "
                     f"{matrix.byte}: bytes {matrix.byte} to {stop - 1} of its partitions must be "
                     f"free, begin at a multiple of {ALIGNMENT}, and lie within "
@@ -386,7 +386,7 @@ class OnChip:
             if matrix.name in self._growing:
                 continue
             if not self._settle(matrix) and matrix.name in self._padded:
-                raise CompileError(
+                raise RoomError(
                     f"state_buffer of {self.chip.name} has no room for {matrix.tensor} beside the "
                     f"inputs: its padding_value is there from the start, in "
                     f"{self._fixed_bytes(matrix)} bytes per partition"

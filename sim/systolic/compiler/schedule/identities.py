@@ -14,7 +14,7 @@ from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.tiles import OnChip
-from systolic.errors import CompileError
+from systolic.errors import RoomError
 from systolic.hw.datatypes import data_type
 from systolic.isa import Access, Buffer, Select
 from systolic.workload.options import Options
@@ -111,10 +111,10 @@ class Identities:
         self._drafts.add(diagonal, (), (region,))
 
 
-def no_room_beside(tiles: OnChip, what: str, size: int) -> CompileError:
+def no_room_beside(tiles: OnChip, what: str, size: int) -> RoomError:
     """Return the error of what has no room beside inputs and identities, in bytes per partition."""
     room = tiles.memory.room
-    return CompileError(
+    return RoomError(
         f"state_buffer of {tiles.chip.name} has no room for {what}: it needs {size} "
         f"bytes per partition beside {room.size_bytes - room.free_bytes} of inputs and "
         f"other identities, found {room.size_bytes}, of which the largest piece free is "

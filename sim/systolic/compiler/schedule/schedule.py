@@ -32,7 +32,7 @@ from systolic.compiler.schedule.products import ProductMaker
 from systolic.compiler.schedule.sums import SumBanks
 from systolic.compiler.schedule.transfers import AS_USUAL, CopyMaker, Sharing, may_join
 from systolic.compiler.schedule.turns import TurnMaker
-from systolic.errors import CompileError
+from systolic.errors import RoomError
 from systolic.hw.spec import Chip
 from systolic.isa import Access
 from systolic.spans import Interval
@@ -251,7 +251,7 @@ class _Scheduler:
             if total > have:
                 largest = max(tiles, key=self._tiles.size_bytes)
                 size = in_words(self._tiles.size_bytes(largest))
-                raise CompileError(
+                raise RoomError(
                     f"{self._memory.where} has no room for {largest}: it needs {size} bytes per "
                     f"partition beside {total - size} of the tiles used with it, found {have}"
                 )
