@@ -193,3 +193,22 @@ def test_sweeps_vary_models(tmp_path):
     status, _, errors = called("sweep", str(tmp_path / "one.hlo"))
     assert status == 2
     assert "is a model; needs a run file with [[sweep]]" in errors
+
+
+def test_reasons_of_several_kinds_are_listed_of_a_run_file_too(tmp_path):
+    run_file = tmp_path / "two.toml"
+    text = 'chip = "neuroncore_v2"\n[workload]\nhome = "dram"\n'
+    shapes = {"a": "s8[4,2000]", "b": "s8[2000,4]", "x": "f32[4,4]", "z": "bf16[4,4]"}
+    for name, shape in shapes.items():
+        text += f'[workload.tensors.{name}]\nshape = "{shape}"\n'
+    op = '[[workload.ops]]\nop = "matmul"\nname = "{}"\ninputs = ["{}", "{}"]\nout = "{}"\n'
+    one, other = op.format("y", "a", "b", "s32[4,4]"), op.format("w", "x", "z", "f32[4,4]")
+    run_file.write_text(text + one + other)
+    status, _, errors = called("run", str(run_file))
+    assert status == 2
+    where = f"{run_file}: cannot be done on neuroncore-v2-like"
+    assert errors.startswith(f'systolic: error: {where}: matmul (1, first "y"): s8[4,2000]')
+    assert 'matmul (1, first "w"): f32 cannot be multiplied with bf16' in errors
+    run_file.write_text(text.replace(text[text.index("[workload.tensors.x]") :], "") + one)
+    _, _, errors = called("run", str(run_file))
+    assert errors.startswith('systolic: error: operation "y": s8[4,2000]{1,0}: the array of neuron')
