@@ -47,6 +47,9 @@ from systolic.workload.options import Options
 FAR = 12
 """A graph that takes more than so many times what its parts take at least is tried in parts too."""
 
+NEAR, FEW = 4, 64
+"""Streams of so few instructions are compared from a lower ratio on: that costs next to nothing."""
+
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""
 
@@ -129,11 +132,13 @@ def _or_whole(
 ) -> CompiledGraph:
     """Return the streams of a graph or, if they take far more than must be, its matrices.
 
-    The array may turn what streams read element by element.
+    The array may turn what streams read element by element, and an engine's instruction may do
+    several steps of a composite operation at once.
     """
     assert found.streamed is not None
     floor = divided(expanded(found.graph)).floor_ticks(chip)
-    if judge is None or found.streamed.ticks <= FAR * floor:
+    is_small = len(found.program.instructions) <= FEW
+    if judge is None or found.streamed.ticks <= (NEAR if is_small else FAR) * floor:
         return found
     whole = _passed_if_it_fits(name, found.graph, chip, options, every=every)
     if whole is None or judge(found.program) <= judge(whole.program):

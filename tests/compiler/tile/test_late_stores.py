@@ -118,9 +118,7 @@ def chip(queues: int) -> Chip:
     )  # fmt: skip
 
 
-def directions(
-    graph: Graph, hardware: Chip, options: Options | None = None
-) -> list[set[str]]:
+def directions(graph: Graph, hardware: Chip, options: Options | None = None) -> list[set[str]]:
     """Return for each queue what it does before the last load: bring, store, or both."""
     program = compile_graph("late", graph, hardware, options, verify=True).program
     made = [each for each in program.instructions if isinstance(each, DmaCopy)]

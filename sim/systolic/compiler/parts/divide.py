@@ -96,6 +96,8 @@ def _laid_out(graph: Graph) -> tuple[Graph, dict[str, str]]:
     wanted: dict[str, Shape] = {}
     same: dict[str, str] = {}
     for op in reversed(graph.operations):
+        if not op.inputs:
+            continue
         name, result = op.inputs[0], wanted.get(op.output, tensors[op.output].shape)
         fixed = op.output in ends or op.output in wanted
         if fixed and name not in ends and name not in wanted:
@@ -103,9 +105,9 @@ def _laid_out(graph: Graph) -> tuple[Graph, dict[str, str]]:
             if moved is not None:
                 wanted[name], same[op.output] = moved, name
     for op in graph.operations:
-        source, result = tensors[op.inputs[0]].shape, tensors[op.output].shape
-        if op.output in ends:
+        if op.output in ends or not op.inputs:
             continue
+        source, result = tensors[op.inputs[0]].shape, tensors[op.output].shape
         moved = wanted.get(op.output)
         if moved is None:
             moved = _as_it_lies(op, source, result)

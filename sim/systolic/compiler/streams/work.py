@@ -16,7 +16,6 @@ from systolic.compiler.places.modes import Modes
 from systolic.isa import Pool
 from systolic.layout import Shape
 
-
 MOST_GAP = 8
 """The most elements that are brought for one: more take longer than another descriptor."""
 
