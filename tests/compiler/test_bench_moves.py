@@ -15,7 +15,7 @@ SCRIPT: Any = runpy.run_path(str(BENCHMARKS / "bench_moves.py"), run_name="bench
 ROWS = SCRIPT["read"](BENCHMARKS / "bench_moves.csv")
 
 # Quick works of every kind and of both homes, one of them refused, one without a bound.
-QUICK = (3, 4, 5, 7, 9, 10)
+QUICK = (3, 4, 5, 7, 9, 10, 12)
 
 
 @pytest.mark.parametrize("number", QUICK)

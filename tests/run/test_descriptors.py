@@ -102,11 +102,11 @@ def _bytes(memory: Memory, side: DescriptorSide):
 def test_the_command_prints_them(tmp_path):
     status, out, err = run_command(
         "trace", "configs/runs/transpose_dram.toml", "--kind", "descriptor",
-        "--set", "workload.shape=f32[8,8]", "--set", "compile.via=pe",
+        "--set", "workload.shape=f32[8,8]",
     )  # fmt: skip
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    # 8 rows of 8 x 4 bytes in, and 8 out; a latency of 600 + 42 and 7 cycles to fetch
+    # Within DRAM, element by element; a latency of 600 + 42 and 7 cycles to fetch a descriptor
     assert lines[0] == "unit,first,last,direction,buffer,partition,address,bytes"
-    assert lines[1] == "dma0,642,649,read,dram,0,0,32"
-    assert len(lines) == 1 + 2 * 16
+    assert lines[1] == "dma0,642,649,read,dram,0,0,4"
+    assert len(lines) == 1 + 2 * 64

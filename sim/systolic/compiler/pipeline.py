@@ -48,6 +48,11 @@ from systolic.workload.options import Options
 FAR = 12
 """A graph that takes more than so many times what its parts take at least is tried in parts too."""
 
+NEAR, FEW = 4, 64
+"""Streams of so few instructions are compared from a lower ratio on, at next to no cost, where the
+chip has the instruction that streams do not use: it sums up what it makes."""
+SUMS_UP = "activate_reduce"
+
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""
 
@@ -157,16 +162,24 @@ def _or_whole(
 ) -> CompiledGraph:
     """Return the streams of a graph or, if they take far more than must be, its matrices.
 
-    The array may turn what streams read element by element.
+    The array may turn what streams read element by element, and an engine's instruction may do
+    several steps of a composite operation at once.
     """
     assert found.streamed is not None
     floor = divided(expanded(found.graph)).floor_ticks(chip)
-    if judge is None or found.streamed.ticks <= FAR * floor:
+    reduces = any(op.kind == "reduce" for op in expanded(found.graph).operations)
+    is_small = reduces and _sums_up(chip) and len(found.program.instructions) <= FEW
+    if judge is None or found.streamed.ticks <= (NEAR if is_small else FAR) * floor:
         return found
     whole = _passed_if_it_fits(name, found.graph, chip, options, every=every)
     if whole is None or judge(found.program) <= judge(whole.program):
         return found
     return whole
+
+
+def _sums_up(chip: Chip) -> bool:
+    """Return whether an engine sums up what it makes in one instruction."""
+    return any(SUMS_UP in engine.does for engine in chip.lane_engines.values())
 
 
 def _of_streams(

@@ -95,7 +95,8 @@ def _expected(
     held = partial(_held, spread)
     parts = compiled.graph
     if compiled.streamed is not None and compiled.streamed.convolution is not None:
-        held = partial(_as_lines_leave_it, compiled.streamed.convolution, chip, inputs)
+        work = compiled.streamed.convolution
+        held = partial(_as_lines_leave_it, work=work, chip=chip, inputs=inputs)
         values = reference_values(parts, inputs, rules_of(chip), own, held)
         return values | {name: held("", name, values[name]) for name in graph.outputs}, True
     values = reference_values(parts, _as_turned(compiled, chip, inputs), rules_of(chip), own, held)
@@ -129,7 +130,13 @@ def _expected_in_parts(
 
 
 def _as_lines_leave_it(
-    work: Convolution, chip: Chip, inputs: Mapping[str, Array], op: str, tensor: str, values: Array
+    op: str,
+    tensor: str,
+    values: Array,
+    *,
+    work: Convolution,
+    chip: Chip,
+    inputs: Mapping[str, Array],
 ) -> Array:
     """Return a tensor as an operation reads it: structural zeros spread what is not finite."""
     if tensor != work.op.output or values.dtype.kind in "iu":

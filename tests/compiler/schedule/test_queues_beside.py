@@ -13,7 +13,7 @@ from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from support.tiers import quick_first
 from systolic.compiler import compile_graph
-from systolic.compiler.cost.dma import beside_cycles, queues_beside, queues_of_stores, run_bytes
+from systolic.compiler.cost.dma import beside_cycles, queues_beside, queues_of_stores
 from systolic.config import load_chip
 from systolic.isa import Buffer, DmaCopy
 from systolic.shipped import CHIPS
@@ -72,22 +72,6 @@ def test_descriptors_of_so_many_stores_keep_the_engines_busy(run: int, queues: i
     # An engine passes 105 x 23 = 2,415 bytes while a queue fetches a descriptor.
     assert queues_of_stores(V3, run) == queues
     assert queues_of_stores(load_chip(CHIPS / "ideal_128x128.toml"), run) == 1
-
-
-def test_tiles_that_no_queues_share_are_stored_by_several_at_once() -> None:
-    # Each row of a tile has runs of 512 bytes in the result.
-    builder = GraphBuilder(home="dram")
-    builder.tensor("x", "s8[2048,1024]")
-    builder.add("relayout", ("x",), "s8[2048,1024]{0,1}", name="y")
-    v2 = load_chip(CHIPS / "neuroncore_v2.toml")
-    graph = builder.graph()
-    copies = [
-        each
-        for each in compile_graph("y", graph, v2, verify=True).program.instructions
-        if isinstance(each, DmaCopy) and each.target.buffer is Buffer.DRAM
-    ]
-    assert all(queues_beside(v2, run_bytes(each.target)) == 1 for each in copies)
-    assert len({each.dma_queue for each in copies}) > v2.dma.useful_queues
 
 
 @pytest.mark.parametrize("seed", quick_first(range(20), 5))
