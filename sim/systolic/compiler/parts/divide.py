@@ -95,28 +95,16 @@ def _laid_out(graph: Graph) -> tuple[Graph, dict[str, str]]:
     ends, tensors = {*graph.inputs, *graph.outputs}, dict(graph.tensors)
     wanted: dict[str, Shape] = {}
     same: dict[str, str] = {}
-<<<<<<< HEAD
     moving = [op for op in graph.operations if op.inputs]
     for op in reversed(moving):
-=======
-    for op in reversed(graph.operations):
-        if not op.inputs:
-            continue
->>>>>>> fixa
         name, result = op.inputs[0], wanted.get(op.output, tensors[op.output].shape)
         fixed = op.output in ends or op.output in wanted
         if fixed and name not in ends and name not in wanted:
             moved = _as_it_came(op, tensors[name].shape, result)
             if moved is not None:
                 wanted[name], same[op.output] = moved, name
-<<<<<<< HEAD
     for op in moving:
-        source, result = tensors[op.inputs[0]].shape, tensors[op.output].shape
         if op.output in ends:
-=======
-    for op in graph.operations:
-        if op.output in ends or not op.inputs:
->>>>>>> fixa
             continue
         source, result = tensors[op.inputs[0]].shape, tensors[op.output].shape
         moved = wanted.get(op.output)
