@@ -31,7 +31,7 @@ ARRAY_KEYS = (
 RUN_KEYS = "known: chip, compile, description, engine, name, sweep, workload"
 COMPILE_KEYS = (
     "known: block, drain, drain_engine, group, identity, operations, outer, stationary, "
-    "tile_columns, via"
+    "structural_zeros, tile_columns, via"
 )
 CHIP_FAULTS = [
     # (what is replaced, by what, the error after "chip.toml: ")
