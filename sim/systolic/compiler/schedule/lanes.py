@@ -145,7 +145,7 @@ class LaneMaker:
             regions.append(target.region)
         fields["target"] = made
         _fit(step, fields)
-        self._engines.do(step, regions, (target.region,), **fields)
+        self._engines.do(step, regions, (target.region,), "", **fields)
 
     def pool(self, task: Task) -> None:
         """Let an engine reduce the windows of a tile's images: of all at once, if one access can.
