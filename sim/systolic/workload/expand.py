@@ -12,11 +12,11 @@ from systolic.errors import WorkloadError
 from systolic.workload.graph import Graph, make_graph
 from systolic.workload.operation import Operation
 from systolic.workload.operations.recipe import OUT
-from systolic.workload.operations.row import RowWork
+from systolic.workload.operations.row import NO_ROW_WORK, RowWork
 from systolic.workload.tensor import Tensor
 
 
-def expanded(graph: Graph, rows: RowWork) -> Graph:
+def expanded(graph: Graph, rows: RowWork = NO_ROW_WORK) -> Graph:
     """Return the graph without composites; the same graph if it has none.
 
     rows: what the chip's engines do with whole rows.

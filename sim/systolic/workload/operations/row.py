@@ -40,6 +40,9 @@ class RowWork:
         return shape.dims[axis] * max(4, shape.dtype.itemsize) <= self.bytes
 
 
+NO_ROW_WORK = RowWork()
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The properties of a chip that its arithmetic depends on.
@@ -54,7 +57,7 @@ class Rules:
     fused: bool = False
     segment: int = 0
     k_order: Callable[[int], Integers] | None = None
-    rows: RowWork = RowWork()
+    rows: RowWork = NO_ROW_WORK
 
 
 @dataclass(frozen=True, slots=True)
