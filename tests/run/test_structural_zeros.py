@@ -26,11 +26,13 @@ def drawn(rng: Random) -> tuple[Graph, dict[str, np.ndarray]]:
     channels, filters = rng.choice([1, 2, 3]), rng.choice([1, 4, 8])
     builder = GraphBuilder("dram")
     x = builder.tensor("x", f"bf16[{rng.choice([1, 2])},{height},{width},{channels}]")
-    w = builder.tensor("w", f"bf16[{window},{window},{channels},{filters}]")
+    groups = rng.choice([1, 1, channels])
+    filters *= groups
+    w = builder.tensor("w", f"bf16[{window},{window},{channels // groups},{filters}]")
     stride, padding = rng.choice([1, 1, 2]), rng.choice([0, window // 2])
     builder.add(
         "conv2d", (x, w), name="y", stride=(stride, stride), padding=(padding,) * 4,
-        dilation=(dilation, dilation),
+        dilation=(dilation, dilation), groups=groups,
     )  # fmt: skip
     if rng.random() < 0.5:
         builder.add("activation", ("y",), name="z", function="ramp")

@@ -620,8 +620,8 @@ def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
     work = compiled.streamed.convolution if compiled.streamed else None
     if work is not None:
         tiles = k_tiles_of(work.lines)
-        across = work.lines.windows.size[1]
-        rows = [0, *accumulate(each.taps * across * each.channels for each in tiles)]
+        across, groups = work.lines.windows.size[1], work.lines.groups
+        rows = [0, *accumulate(each.taps * across * each.channels // groups for each in tiles)]
         return {work.op.name: replace(rules_of(chip), k_tiles=lambda K: tuple(rows))}
     return {
         node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)

@@ -22,6 +22,13 @@ SHORT = 8
 """A tile of lines of one result costs about as much as if they had so many more."""
 
 
+def in_row_major_order(shape: Shape) -> bool:
+    """Return whether the last dimension varies fastest; one of size 1 may stand anywhere."""
+    padded = shape.layout.padded_dimensions or shape.dims
+    order = [axis for axis in shape.layout.minor_to_major if padded[axis] > 1]
+    return not shape.layout.tiles and order == sorted(order, reverse=True)
+
+
 class RowCopy(NamedTuple):
     """Elements between DRAM and lines: partitions, pixels of each, and steps and places.
 
@@ -51,10 +58,9 @@ class ImagesInDram:
     @classmethod
     def of(cls, shape: Shape) -> ImagesInDram | None:
         """Return how images lie whose channels, and pixels of a row, are side by side."""
-        layout = shape.layout
-        if layout.tiles or layout.minor_to_major != (3, 2, 1, 0):
+        if not in_row_major_order(shape):
             return None
-        _, height, width, channels = layout.padded_dimensions or shape.dims
+        _, height, width, channels = shape.layout.padded_dimensions or shape.dims
         if channels != shape.dims[3]:
             return None
         row = width * channels
@@ -78,7 +84,8 @@ class ImagesInDram:
 class Lines:
     """Lines of `width` results; `stretch` windows are multiplied at a time.
 
-    rows: of windows that are one K-tile, all of their pixels. most: lines in a tile.
+    rows: of windows that are one K-tile, all of their pixels. most: lines in a tile. groups: of
+    channels; between a group's channels and the filters of another the weights are zeros.
     """
 
     source: ImagesInDram
@@ -89,6 +96,7 @@ class Lines:
     rows: int
     channels: int
     most: int
+    groups: int = 1
 
     @property
     def strips(self) -> int:
@@ -193,7 +201,9 @@ def k_tiles_of(lines: Lines) -> list[KTile]:
     ]
 
 
-def lines_of(chip: Chip, source: Shape, result: Shape, windows: ImageWindows) -> Iterator[Lines]:
+def lines_of(
+    chip: Chip, source: Shape, result: Shape, windows: ImageWindows, groups: int
+) -> Iterator[Lines]:
     """Yield ways to make lines of a convolution; none if its channels are too many.
 
     A line's pixels, and its results, fill a bank at most. Shorter lines are more tiles: less is
@@ -219,7 +229,7 @@ def lines_of(chip: Chip, source: Shape, result: Shape, windows: ImageWindows) ->
     for tiles in TILES:
         wanted = max(fitting[-1], rows * made.width // (tiles * side) if tiles else most)
         width = next(n for n in fitting if n <= wanted)
-        yield from _of_width(chip, Lines(images, made, windows, width, 1, 1, 0, side))
+        yield from _of_width(chip, Lines(images, made, windows, width, 1, 1, 0, side, groups))
 
 
 def _of_width(chip: Chip, lines: Lines) -> Iterator[Lines]:
@@ -236,5 +246,5 @@ def _of_width(chip: Chip, lines: Lines) -> Iterator[Lines]:
             best = min(best or (turned, found), (turned, found), key=lambda each: each[0])
     if best is not None:
         yield best[1]
-    elif lines.windows.size == (1, 1):
+    elif lines.windows.size == (1, 1) and lines.groups == 1:
         yield replace(lines, channels=lines.most)
