@@ -21,8 +21,8 @@ from systolic.compiler.streams.lines import (
     KTile,
     Lines,
     RowCopy,
-    in_row_major_order,
     k_tiles_of,
+    lies_in_order,
     lines_of,
 )
 from systolic.compiler.streams.stage import Stage
@@ -70,10 +70,11 @@ def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
         return
     given = op.attributes_as(Conv2dAttributes)
     source, weights = (graph.shape(name) for name in op.inputs)
-    padded = weights.layout.padded_dimensions not in (None, weights.dims)
-    if padded or not in_row_major_order(weights) or source.element_type != weights.element_type:
+    dtype = source.element_type
+    is_dense = weights.layout.padded_dimensions in (None, weights.dims)
+    if not is_dense or not lies_in_order(weights, 0, 1, 2, 3) or dtype != weights.element_type:
         return
-    if source.element_type not in chip.pe_array.cycles_per_vector:
+    if dtype not in chip.pe_array.cycles_per_vector:
         return
     steps = _steps_over(graph, op, others)
     if steps is None:
@@ -81,7 +82,7 @@ def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
     last = graph.operations[-1].output
     found = lines_of(chip, source, graph.shape(last), given.windows(weights), given.groups)
     for lines in dict.fromkeys(found):
-        yield Convolution(op, source.element_type, last, steps, lines)
+        yield Convolution(op, dtype, last, steps, lines)
 
 
 def _steps_over(
@@ -171,7 +172,9 @@ class ConvolutionEmitter:
         self._tall, self._wide = tall, tall + (lines.stretch - 1) * self._shift
         most, across = self._k_tiles[0], lines.windows.size[1]
         channels = most.channels // lines.groups
-        self._given, self._spread = most.taps * across * channels, tall + most.channels - channels
+        self._given = most.taps * across * channels
+        apart = lines.reach if lines.plane else 1
+        self._spread = tall + (most.channels - channels) * apart
         sizes |= {"shifts": self._wide * self._size, "places": self._spread * self._size}
         sizes |= {f"given{n}": filters * self._size for n, _ in enumerate(self._k_tiles)}
         sizes |= {f"first{n}": filters * self._size for n, _ in enumerate(self._k_tiles)}
@@ -265,13 +268,14 @@ class ConvolutionEmitter:
         stage.on_engine(self._layer, LaneStep(Memset, {"value": 0}), {"target": whole}, (), region)
         region.end_phase()
         k_tile, (_, across) = self._k_tiles[0], lines.windows.size
-        channels = k_tile.channels // lines.groups
+        channels, row = k_tile.channels // lines.groups, self._reach(k_tile)
+        pixel, plane = (1, lines.reach) if lines.plane else (k_tile.channels, 1)
         pattern = (
-            (self._reach(k_tile), k_tile.taps),
-            (lines.windows.dilation[1] * k_tile.channels, across),
-            (1, channels),
+            (row, k_tile.taps),
+            (lines.windows.dilation[1] * pixel, across),
+            (plane, channels),
         )
-        first = (lines.groups - 1) * channels
+        first = (lines.groups - 1) * channels * plane
         ones = self._state("places", self._dtype, (0, self._given), first, pattern)
         stage.on_engine(self._layer, diagonal, {"target": ones}, (), region)
 
@@ -287,8 +291,9 @@ class ConvolutionEmitter:
         regions = stage.tensor(self._weights), self._at[given].region
         stage.copy(self._layer, self._store_queues, (outside, inside), regions)
         height = self._elements(k_tile)
+        apart = channels * (lines.reach if lines.plane else 1)
         groups = [
-            ("places", (lines.groups - 1 - group) * channels, group * own)
+            ("places", (lines.groups - 1 - group) * apart, group * own)
             for group in range(lines.groups)
         ]
         self._place_weights(number, (given, rows, own), (first, height), groups)
@@ -326,8 +331,9 @@ class ConvolutionEmitter:
 
     @property
     def _shift(self) -> int:
-        """Return by how many elements a window is from the next."""
-        return self._lines.windows.stride[1] * self._lines.channels
+        """Return by how many elements of a K-tile a window is from the next."""
+        lines = self._lines
+        return lines.windows.stride[1] * (1 if lines.plane else lines.channels)
 
     def _load(self, number: int, tile: range) -> None:
         """Bring the pixels of a tile's lines; what no copy brings is zero."""
@@ -341,33 +347,38 @@ class ConvolutionEmitter:
             zeros({"target": whole}, (), region)
         found = [list(lines.loads(tile, tap)) for tap in range(lines.windows.size[0])]
         for at, elements in self._gaps(tile, found) if not fresh else ():
-            target = self._state(name, self._dtype, (0, len(tile)), at, ((1, elements),))
+            pattern = self._runs(elements, lines.plane, lines.source.channels if lines.plane else 1)
+            target = self._state(name, self._dtype, (0, len(tile)), at, pattern)
             zeros({"target": target}, (), region)
         region.end_phase()
         for copy in (copy for copies in found for copy in copies):
-            outside = self._dram(
-                self._source, copy.at, ((copy.step, copy.lanes), (1, copy.elements))
-            )
-            inside = self._state(
-                name, self._dtype, (copy.lane, copy.lanes), copy.to, ((1, copy.elements),)
-            )
+            runs = self._runs(copy.elements, lines.source.plane, copy.runs)
+            outside = self._dram(self._source, copy.at, ((copy.step, copy.lanes), *runs))
+            runs = self._runs(copy.elements, lines.plane, copy.runs)
+            inside = self._state(name, self._dtype, (copy.lane, copy.lanes), copy.to, runs)
             regions = stage.tensor(self._source), region
             stage.copy(self._layer, self._load_queues, (outside, inside), regions)
+
+    @staticmethod
+    def _runs(elements: int, step: int, count: int) -> Pattern:
+        """Return the pattern of elements side by side, or of a run of them in every plane."""
+        return ((step, count), (1, elements)) if count > 1 else ((1, elements),)
 
     def _gaps(self, tile: range, found: Sequence[Sequence[RowCopy]]) -> Iterator[tuple[int, int]]:
         """Yield the first and the number of elements that some lines of a tile do not get.
 
         Where lines are whole rows, what lies beside an image is zero from the first tile on.
         """
-        row = self._lines.row_elements
+        lines, row = self._lines, self._lines.row_elements
         for tap, copies in enumerate(found):
             if sum(copy.lanes for copy in copies) < len(tile):
-                yield tap * row, row
-            elif self._lines.strips > 1:
+                yield tap * row, lines.plane or row
+            elif lines.strips > 1:
                 first = max(copy.to for copy in copies) - tap * row
                 stop = min(copy.to + copy.elements for copy in copies) - tap * row
                 yield from ((tap * row, first) for _ in range(first > 0))
-                yield from ((tap * row + stop, row - stop) for _ in range(stop < row))
+                whole = lines.plane or row
+                yield from ((tap * row + stop, whole - stop) for _ in range(stop < whole))
 
     def _short(self, tile: range) -> bool:
         return len(tile) < self._height
@@ -399,9 +410,12 @@ class ConvolutionEmitter:
         drafts.begin(self._layer)
         for place, (stretch, k) in enumerate(batch):
             k_tile = self._k_tiles[k]
-            first = stretch * lines.stretch * lines.windows.stride[1] * lines.source.channels
-            at = k_tile.tap * lines.row_elements + first + k_tile.channel
-            pattern = ((lines.row_elements, k_tile.taps), (1, self._reach(k_tile)))
+            first = stretch * lines.stretch * lines.windows.stride[1] * lines.source.pixel
+            at = k_tile.tap * lines.row_elements + first + k_tile.channel * (lines.plane or 1)
+            pattern: Pattern = ((lines.row_elements, k_tile.taps), (1, self._reach(k_tile)))
+            if lines.plane:
+                channels = (lines.plane, k_tile.channels)
+                pattern = (pattern[0], channels, (1, lines.reach))
             weights = self._state(pixels, self._dtype, (0, lanes), at, pattern)
             drafts.add(LoadWeights(weights=weights), (self._at[pixels].region,), ())
             result = self._result(bank, dtype, self._elements(k_tile), place * lanes, lanes)
@@ -439,26 +453,34 @@ class ConvolutionEmitter:
             drafts.add(multiply, (held,), (bank.region,), accumulates=k > 0)
             if k == last:
                 self._sums_made += 1
-                at = stretch * lines.stretch * filters
-                self._take_out(number, (sums, bank.region), at, many)
+                windows = stretch * lines.stretch, many // filters
+                self._take_out(number, (sums, bank.region), windows)
         if batch[-1][0] == -(-lines.width // lines.stretch) - 1 and batch[-1][1] == last:
             self._store(number, tiles[number])
 
-    def _take_out(self, number: int, held: tuple[Access, Region], at: int, many: int) -> None:
-        """Do the steps over some sums; the last one writes the results."""
-        (now, region), stage = held, self._stage
-        results = f"results{number % self._slots}"
-        lanes = (0, now.partitions)
+    def _take_out(self, number: int, held: tuple[Access, Region], windows: tuple[int, int]) -> None:
+        """Do the steps over the sums of windows (first, count); the last one writes the results."""
+        (window, count), (now, region), stage, made = (
+            windows,
+            held,
+            self._stage,
+            self._lines.result,
+        )
+        results, lanes = f"results{number % self._slots}", (0, now.partitions)
+        side_by_side: Pattern = ((1, count * made.channels),)
         steps = self._work.steps or ((COPY, self._out, "", self._layer),)
         for place, (step, dtype, bias, layer) in enumerate(steps):
-            name, first = results, at
-            if place < len(steps) - 1:
-                name, first = f"step{place}.{self._sums_made % 2}", 0
-            target = self._state(name, dtype, lanes, first, ((1, many),))
+            name, first, pattern = f"step{place}.{self._sums_made % 2}", 0, side_by_side
+            if place == len(steps) - 1:
+                name, first = results, window * made.pixel
+                pattern = (
+                    ((1, count), (self._lines.width, made.channels)) if made.plane else pattern
+                )
+            target = self._state(name, dtype, lanes, first, pattern)
             named, reads = {step.first: now, "target": target}, [region]
             if bias:
                 kind = self._graph.shape(bias).element_type
-                named[step.others[0]] = self._state(f"bias{place}", kind, lanes, 0, ((1, many),))
+                named[step.others[0]] = self._state(f"bias{place}", kind, lanes, 0, side_by_side)
                 reads.append(self._at[f"bias{place}"].region)
             stage.on_engine(layer, step, named, reads, self._at[name].region)
             now, region = target, self._at[name].region
@@ -466,10 +488,9 @@ class ConvolutionEmitter:
     def _store(self, number: int, tile: range) -> None:
         name, stage = f"results{number % self._slots}", self._stage
         for copy in self._lines.stores(tile):
-            inside = self._state(
-                name, self._out, (copy.lane, copy.lanes), copy.to, ((1, copy.elements),)
-            )
-            pattern = ((copy.step, copy.lanes), (1, copy.elements))
-            outside = self._dram(self._work.output, copy.at, pattern)
+            every = ((1, copy.elements * copy.runs),)
+            inside = self._state(name, self._out, (copy.lane, copy.lanes), copy.to, every)
+            runs = self._runs(copy.elements, self._lines.result.plane, copy.runs)
+            outside = self._dram(self._work.output, copy.at, ((copy.step, copy.lanes), *runs))
             regions = self._at[name].region, stage.tensor(self._work.output)
             stage.copy(self._layer, self._store_queues, (inside, outside), regions)
