@@ -20,6 +20,7 @@ from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
+from systolic.compiler.lower.whole_rows import row_work
 from systolic.compiler.places.modes import places
 from systolic.compiler.streams.convolved import Convolution
 from systolic.compiler.streams.lines import k_bounds, k_order
@@ -88,7 +89,9 @@ def _expected(
     if op.kind == "transpose" and not others:
         found = _transposed(compiled, chip, op, inputs[op.inputs[0]])
         return {**inputs, op.output: found}, False
-    compiled = replace(compiled, graph=expanded(graph))  # what parts of composites read is turned
+    compiled = replace(
+        compiled, graph=expanded(graph, row_work(chip))
+    )  # what parts of composites read is turned
     own = rules_of_products(compiled, chip)
     spread = _spread_by_turns(compiled, chip)
     held = partial(_held, spread)
@@ -108,7 +111,7 @@ def _expected_in_parts(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """Return what `_expected` does, part by part: each takes boxes of what others made."""
-    graph, values, turned = expanded(compiled.graph), dict(inputs), False
+    graph, values, turned = expanded(compiled.graph, row_work(chip)), dict(inputs), False
     for part in compiled.parts:
         if isinstance(part, Operation):
             arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
@@ -118,7 +121,7 @@ def _expected_in_parts(
         own = {}
         for name in part.compiled.graph.inputs:
             tensor, box = part.boxes[name]
-            own[name] = np.ascontiguousarray(values[tensor][box.slices])
+            own[name] = np.array(values[tensor][box.slices], order="C")  # of rank 0 too
         made, turns = _expected(part.compiled, chip, own)
         turned = turned or turns
         for name in made.keys() - own.keys():
@@ -608,7 +611,7 @@ def _comparable(found: Array, expected: Array, signed_zeros: bool) -> tuple[Arra
 def rules_of(chip: Chip) -> Rules:
     """Return what the arithmetic of a chip depends on."""
     fused = chip.pe_array.fused_multiply_add
-    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip))
+    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip), rows=row_work(chip))
 
 
 def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
