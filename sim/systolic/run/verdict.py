@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, 
 from systolic.compiler.lower.whole_rows import row_work
 from systolic.compiler.places.modes import places
 from systolic.compiler.streams.convolved import Convolution
-from systolic.compiler.streams.lines import k_tiles_of
+from systolic.compiler.streams.lines import k_bounds, k_order
 from systolic.compiler.streams.turned import TurnedSpans
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
@@ -618,19 +617,27 @@ def rules_of(chip: Chip) -> Rules:
 def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
     """Return the rules of operations whose rows of the contraction are in other K-tiles, by name.
 
-    Rows lie folded, or a K-tile has whole rows of a convolution's windows.
+    Rows lie folded, a K-tile has whole rows of a convolution's windows, or the weights of a
+    depthwise convolution lie along diagonals.
     """
     work = compiled.streamed.convolution if compiled.streamed else None
     if work is not None:
-        tiles = k_tiles_of(work.lines)
-        across = work.lines.windows.size[1]
-        rows = [0, *accumulate(each.taps * across * each.channels for each in tiles)]
-        return {work.op.name: replace(rules_of(chip), k_tiles=lambda K: tuple(rows))}
-    return {
+        bounds = k_bounds(work.lines)
+        order = partial(k_order, work.lines)
+        own = replace(rules_of(chip), k_tiles=lambda K: bounds, k_order=order)
+        return {work.op.name: own}
+    products = [node for node in compiled.layers.nodes if node.kind == "multiply"]
+    folded = {
         node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
-        for node in compiled.layers.nodes
-        if node.kind == "multiply" and node.fold > 1
+        for node in products
+        if node.fold > 1
     }
+    diagonal = {
+        node.layer: replace(rules_of(chip), channels_of_tile=node.diagonal.p)
+        for node in products
+        if node.diagonal
+    }
+    return folded | diagonal
 
 
 def as_matrices(array: Array, axes: Axes) -> Array:

@@ -50,13 +50,16 @@ class Rules:
     k_tiles: gives the boundaries of the K-tiles for a length of K. fused: each multiply-add rounds
     once. segment: how many elements an engine reduces at once (0: any number). k_order: gives the
     rows of the contraction, for a length of K, in the order in which a product takes them (None: as
-    they are numbered); the boundaries count in that order. rows: what engines do with whole rows.
+    they are numbered); the boundaries count in that order. channels_of_tile: how many channels of a
+    depthwise convolution are multiplied together, with zeros between them (0: each alone). rows:
+    what engines do with whole rows.
     """
 
     k_tiles: Callable[[int], Sequence[int]]
     fused: bool = False
     segment: int = 0
     k_order: Callable[[int], Integers] | None = None
+    channels_of_tile: int = 0
     rows: RowWork = NO_ROW_WORK
 
 
