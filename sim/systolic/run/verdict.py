@@ -120,7 +120,7 @@ def _expected_in_parts(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """Return what `_expected` does, part by part: each takes boxes of what others made."""
-    graph, values, turned = expanded(compiled.graph, row_work(chip)), dict(inputs), False
+    graph, values, turned = compiled.divided or compiled.graph, dict(inputs), False
     for part in compiled.parts:
         if isinstance(part, Operation):
             arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
