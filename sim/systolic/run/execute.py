@@ -307,7 +307,7 @@ def _chip_path(chip: str | Path) -> Path:
 def run_compiled(config: RunConfig, compiled: CompiledGraph, *, values: bool = True) -> Result:
     """Run a run file's work by a program that was compiled before, such as for other latencies.
 
-    The chip is that of `config`; the program is checked on it as every program is.
+    The chip is `config`'s; the program is checked on it as every program is.
     """
     how = Settings(config.engine, values)
     return _run_stages(_of_config(config, None, None, how), how, compiled)

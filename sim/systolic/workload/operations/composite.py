@@ -1,7 +1,8 @@
 """Operations that are made of others: their parts, and the results that follow from the parts.
 
 A composite is lowered as its parts are, under its own name (`systolic.workload.expand`). Its
-result, bit for bit, is that of the parts in their order; in float64 it has a formula of its own.
+result, bit for bit, is the result of the parts in their order; in float64 it has a formula of its
+own.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ MakeParts = Callable[[Sequence[Shape], Shape, Any], list[CompositePart]]
 
 
 def reference_of(make: MakeParts) -> Callable[[Sequence[Array], Shape, Any, Rules], Array]:
-    """Return the function that gives a composite's result from those of its parts."""
+    """Return the function that gives a composite's result from its parts' results."""
 
     def reference(arrays: Sequence[Array], out: Shape, attributes: Any, rules: Rules) -> Array:
         values = {str(number): array for number, array in enumerate(arrays)}

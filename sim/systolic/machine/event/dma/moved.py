@@ -41,14 +41,13 @@ class MovedBundles:
     """The bundles of a copy that are over, and the cycles in which its bytes passed each port.
 
     period: ticks of a cycle. first_byte: the tick of the cycle in which the first byte moved.
-    port_cycles: by port of the state buffer. busy: cycles in which bytes of the group in hand
-    moved that `port_cycles` does not count yet.
+    port_cycles: by port of the state buffer.
     """
 
     def __init__(self, plan: CopyPlan, period: int) -> None:
         self.first_byte: int | None = None
         self.port_cycles: dict[Port, int] = {}
-        self.busy = 0
+        self._busy = 0  # cycles in which bytes of the group in hand moved, not yet counted
         self._plan, self._period = plan, period
         self._ended: list[_Finished] = []
         self._beside_sums: list[tuple[Need, int, int]] = []
@@ -62,6 +61,10 @@ class MovedBundles:
         """Note that bytes move in a cycle."""
         if self.first_byte is None:
             self.first_byte = cycle * self._period
+
+    def add_busy(self, cycles: int) -> None:
+        """Note that bytes of the group in hand, each bundle in one bank, moved in some cycles."""
+        self._busy += cycles
 
     def end_one(self, stop: int) -> None:
         """Note that a bundle was over in the cycle before `stop`."""
@@ -102,14 +105,14 @@ class MovedBundles:
                     self.count(need, pace, first, pace.cycles(first, piece.size))
 
     def count_group(self, place: int) -> None:
-        """Count the `busy` cycles of a group whose bundles lie in one bank each."""
-        if not self.busy:
+        """Count the cycles in which bytes of a group moved, whose bundles lie in one bank each."""
+        if not self._busy:
             return
         # Those of other bundles are of other partitions.
         for need in self._plan.once(self._plan.needs(place, 0)):
             if need.port.buffer != Buffer.RESULT:
-                self._add(need, self.busy)
-        self.busy = 0
+                self._add(need, self._busy)
+        self._busy = 0
 
     def _add(self, need: Need, cycles: int) -> None:
         """Count cycles of a port of the state buffer, in each partition that has one of its own."""

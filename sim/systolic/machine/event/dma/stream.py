@@ -476,7 +476,7 @@ class DmaStream(Stream):
         if moving < cycle + spent:
             self._done.see_first_byte(moving)
             if group.one_bank and not self._plan.uses_results:
-                self._done.busy += pace.busy(cycle, spent)
+                self._done.add_busy(pace.busy(cycle, spent))
             else:
                 needs = self._ports_in(moving)
                 for need in self._plan.once(needs):
@@ -493,7 +493,7 @@ class DmaStream(Stream):
     def _move_steadily(self, group: BundleGroup, spent: int, cycle: int) -> int:
         """Move as many bytes in each of some cycles, in one bank of the state buffer or in DRAM."""
         self._done.see_first_byte(cycle)
-        self._done.busy += spent
+        self._done.add_busy(spent)
         self._last_bundle = self._group, self._index
         self._moved = min(self._piece.size, self._moved + spent * self._pace.most)
         self._end_if_over(group, cycle + spent)
@@ -511,7 +511,7 @@ class DmaStream(Stream):
         pace, moving = self._pace, cycle if self._overlaps else cycle + self._piece.fetch
         self._done.see_first_byte(moving + pace.cycles(moving, 1) - 1)
         self._last_bundle = self._group, self._index + count - 1
-        self._done.busy += orbit.busy(count)
+        self._done.add_busy(orbit.busy(count))
         if self._plan.uses_results:
             self._done.count_results(self._group, pace, cycle, orbit, count)
         stop = self._done.end_many(count, cycle, orbit)

@@ -4,7 +4,7 @@ A stream that can meet no other one is let go until its end, and not looked at b
 may meet are a group, which is decided by itself. As long as no two of them can want the same port,
 a decision holds until they do: no event for any number of cycles. Else it holds for a stretch of
 constant needs, or, between units of different clocks, for one cycle. Decisions between queues with
-equal descriptors repeat in rounds (`rounds`). The outcome is that of stepping each cycle.
+equal descriptors repeat in rounds (`rounds`). The outcome is the same as of stepping each cycle.
 
 Of most streams nothing but records follows from their end: they are finished when the arbiter is
 called the next time, without an event of their own.
@@ -150,7 +150,7 @@ class Arbiter:
         return self._env.at_end_of_tick(SETTLED)
 
     def conclude(self) -> None:
-        """Finish the streams whose ends nothing waited for, the last of which ends the run."""
+        """Finish the streams whose ends nothing waited for; the last one ends the run."""
         last = max(self._ends.values(), default=self._env.tick)
         if last > self._env.tick:
             self._env.skip_to(last)
