@@ -16,6 +16,7 @@ from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.folded_rows import RowFold
+from systolic.compiler.lower.whole_rows import row_work
 from systolic.compiler.places.modes import places
 from systolic.compiler.streams.convolved import Convolution
 from systolic.compiler.streams.lines import k_tiles_of
@@ -44,7 +45,8 @@ def expected_values(
     if op.kind == "transpose" and not others:
         found = IdentityProducts(compiled, chip).transposed(op, inputs[op.inputs[0]])
         return {**inputs, op.output: found}, False
-    compiled = replace(compiled, graph=expanded(graph))  # what parts of composites read is turned
+    # What parts of composites read is turned.
+    compiled = replace(compiled, graph=expanded(graph, row_work(chip)))
     own, parts = rules_of_products(compiled, chip), compiled.graph
     if compiled.streamed is not None and compiled.streamed.convolution is not None:
         work = compiled.streamed.convolution
@@ -62,7 +64,7 @@ def _in_parts(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """Return what `expected_values` does, part by part: each takes boxes of what others made."""
-    graph, values, turned = expanded(compiled.graph), dict(inputs), False
+    graph, values, turned = expanded(compiled.graph, row_work(chip)), dict(inputs), False
     for part in compiled.parts:
         if isinstance(part, Operation):
             arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
@@ -72,7 +74,7 @@ def _in_parts(
         own = {}
         for name in part.compiled.graph.inputs:
             tensor, box = part.boxes[name]
-            own[name] = np.ascontiguousarray(values[tensor][box.slices])
+            own[name] = np.array(values[tensor][box.slices], order="C")  # of rank 0 too
         made, turns = expected_values(part.compiled, chip, own)
         turned = turned or turns
         for name in made.keys() - own.keys():
@@ -123,7 +125,7 @@ def _as_turns_leave_it(turned: ReaderTurns, op: str, tensor: str, values: Array)
 def rules_of(chip: Chip) -> Rules:
     """Return what the arithmetic of a chip depends on."""
     fused = chip.pe_array.fused_multiply_add
-    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip))
+    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip), rows=row_work(chip))
 
 
 def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
