@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.lower.whole_rows import row_work
 from systolic.compiler.places.modes import places
 from systolic.compiler.streams.convolved import Convolution
-from systolic.compiler.streams.lines import k_tiles_of
+from systolic.compiler.streams.lines import k_bounds, k_order
 from systolic.compiler.streams.turned import TurnedSpans
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
@@ -64,7 +63,7 @@ def _in_parts(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """Return what `expected_values` does, part by part: each takes boxes of what others made."""
-    graph, values, turned = expanded(compiled.graph, row_work(chip)), dict(inputs), False
+    graph, values, turned = compiled.divided or compiled.graph, dict(inputs), False
     for part in compiled.parts:
         if isinstance(part, Operation):
             arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
@@ -131,16 +130,24 @@ def rules_of(chip: Chip) -> Rules:
 def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
     """Return the rules of operations whose rows of the contraction are in other K-tiles, by name.
 
-    Rows lie folded, or a K-tile has whole rows of a convolution's windows.
+    Rows lie folded, a K-tile has whole rows of a convolution's windows, or the weights of a
+    depthwise convolution lie along diagonals.
     """
     work = compiled.streamed.convolution if compiled.streamed else None
     if work is not None:
-        tiles = k_tiles_of(work.lines)
-        across = work.lines.windows.size[1]
-        rows = [0, *accumulate(each.taps * across * each.channels for each in tiles)]
-        return {work.op.name: replace(rules_of(chip), k_tiles=lambda K: tuple(rows))}
-    return {
+        bounds = k_bounds(work.lines)
+        order = partial(k_order, work.lines)
+        own = replace(rules_of(chip), k_tiles=lambda K: bounds, k_order=order)
+        return {work.op.name: own}
+    products = [node for node in compiled.layers.nodes if node.kind == "multiply"]
+    folded = {
         node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
-        for node in compiled.layers.nodes
-        if node.kind == "multiply" and node.fold > 1
+        for node in products
+        if node.fold > 1
     }
+    diagonal = {
+        node.layer: replace(rules_of(chip), channels_of_tile=node.diagonal.p)
+        for node in products
+        if node.diagonal
+    }
+    return folded | diagonal

@@ -30,6 +30,7 @@ from systolic.run.array_time import (
 from systolic.run.transposed import transposed_by_layer
 from systolic.run.utilisation import utilisation
 from systolic.trace.records import Trace
+from systolic.workload import Graph
 
 WAITING = "waiting for"
 
@@ -118,6 +119,7 @@ def operation_records(
     stalls = stalls_by_layer(trace, compiled.synchronised.layers)
     array = _array_records(compiled, chip, trace, under_way, useful)
     transposed, vectors = transposed_by_layer(compiled), _streamed_vectors(compiled)
+    numbered = dict(_numbered(compiled.graph))
     taken = {name: window.cycles for name, window in under_way.items()}
     return [
         _record(each, taken.get(each.name, 0), useful.get(each.name, 0), chip)
@@ -126,8 +128,17 @@ def operation_records(
         | array.get(each.name, NO_ARRAY)
         | {"streamed_vectors": vectors[each.name]}
         | {"transposed": [one._asdict() for one in transposed.get(each.name, ())]}
+        | ({"any_numbers_in": numbered[each.name]} if each.name in numbered else {})
         for each in bounds
     ]
+
+
+def _numbered(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield the operations whose work is the same for any numbers, and the tensor of these."""
+    for op in graph.operations:
+        for operand, name in zip(op.row.operands, op.inputs, strict=False):
+            if operand.name == op.row.numbered:
+                yield op.name, name
 
 
 def _streamed_vectors(compiled: CompiledGraph) -> Counter[str]:

@@ -46,13 +46,22 @@ def graph_verdict(
     values, turned = expected_values(compiled, chip, inputs)
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
+    spoiled = sum(_spoiled(outputs[n], true[n]) for n in outputs)
     wrong = [_wrong(n, outputs[n], values[n], signed_zeros=not turned) for n in outputs]
     return _verdict(
         wrong=wrong,
         max_abs_error=max(max_abs_error(outputs[n], true[n]) for n in outputs),
-        differs_from_numpy=strict,
+        differs_from_numpy=strict + spoiled,
         out_of_range=[asdict(loss) for loss in range_losses(graph, values)],
     )
+
+
+def _spoiled(found: Array, true: Array) -> int:
+    """Return how many elements are NaN and should be numbers: zeros times an infinity or a NaN."""
+    if found.dtype.kind in "iub":
+        return 0
+    with np.errstate(invalid="ignore"):
+        return int(np.count_nonzero(np.isnan(found) & np.isfinite(true)))
 
 
 def _verdict(

@@ -50,13 +50,16 @@ class Rules:
     k_tiles: gives the boundaries of the K-tiles for a length of K. fused: each multiply-add rounds
     once. segment: how many elements an engine reduces at once (0: any number). k_order: gives the
     rows of the contraction, for a length of K, in the order in which a product takes them (None: as
-    they are numbered); the boundaries count in that order. rows: what engines do with whole rows.
+    they are numbered); the boundaries count in that order. channels_of_tile: how many channels of a
+    depthwise convolution are multiplied together, with zeros between them (0: each alone). rows:
+    what engines do with whole rows.
     """
 
     k_tiles: Callable[[int], Sequence[int]]
     fused: bool = False
     segment: int = 0
     k_order: Callable[[int], Integers] | None = None
+    channels_of_tile: int = 0
     rows: RowWork = NO_ROW_WORK
 
 
@@ -109,6 +112,7 @@ class Row(Generic[A]):
     engines that do `rows` cannot.
     needs(shapes, out, attributes): how many elements of each operand count at all, where some may
     not (None: all do).
+    numbered: the operand whose numbers say which places are taken ("": none).
     computes: its results are other numbers than its operands, not only in other places or types.
 
     Arrays are in logical order, one for each input.
@@ -123,6 +127,7 @@ class Row(Generic[A]):
     default_out: Callable[[Sequence[Shape], A], Shape] | None = None
     needs: Callable[[Sequence[Shape], Shape, A], Sequence[int]] | None = None
     result: str = "out"
+    numbered: str = ""
     computes: bool = False
     more_operands: bool = False
     index_map: Callable[[Sequence[Shape], Shape, A], IndexMap] | None = None
