@@ -25,10 +25,10 @@ from systolic.machine.event.dma.descriptors import (
     BundleGroup,
     cut_runs,
     descriptor_groups,
-    group_needs,
     spread_order,
 )
 from systolic.machine.event.dma.ends import READ, READ_AND_WRITE, WRITE, CopyEnd, CopyEnds, end_of
+from systolic.machine.event.dma.needs import group_needs
 from systolic.machine.event.dma.pace import ALWAYS, BestRate, HeldShares
 from systolic.machine.event.dma.plan import CopyPlan
 from systolic.machine.event.ports.ports import Need, Needs

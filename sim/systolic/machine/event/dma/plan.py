@@ -16,17 +16,15 @@ from systolic.arrays import Integers
 from systolic.hw.spec import Chip, Dma
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.access import Pattern
-from systolic.machine.event.dma.descriptors import (
-    BundleGroup,
+from systolic.machine.event.dma.descriptors import BundleGroup, descriptor_groups, spread_order
+from systolic.machine.event.dma.ends import CopyEnds, bank_bytes, ends_of
+from systolic.machine.event.dma.needs import (
     all_needs,
     bank_edge,
-    descriptor_groups,
     descriptor_needs,
     edges_of_lanes,
     group_needs,
-    spread_order,
 )
-from systolic.machine.event.dma.ends import CopyEnds, bank_bytes, ends_of
 from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
 from systolic.machine.event.ports.course import (
     EVERY_PARTITION,

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from systolic.hw.spec import Chip
 from systolic.machine.event.dma.costs import DRAM, working_cycles
-from systolic.machine.event.dma.descriptors import BundleGroup, bank_edge, descriptor_needs
+from systolic.machine.event.dma.descriptors import BundleGroup
 from systolic.machine.event.dma.moved import MovedBundles
+from systolic.machine.event.dma.needs import bank_edge, descriptor_needs
 from systolic.machine.event.dma.pace import (
     FOREVER,
     BestRate,

@@ -15,7 +15,7 @@ from systolic.machine.array_shape import placed
 from systolic.machine.event.pe_array.operand import ArrayOperand, planes_of
 from systolic.machine.event.pe_array.plans import ArrayPlans
 from systolic.machine.event.ticks import Ticks
-from systolic.trace.grid import LoadPass, MatMulPass
+from systolic.trace.passes import LoadPass, MatMulPass
 from systolic.trace.recorder import Recorder
 from systolic.trace.words import Words
 
