@@ -81,8 +81,8 @@ class LoadPass:
 
     columns: that a read brings, of all rows on the left path, of f rows on the top path (0: as
     many as the array takes, f or all N). place: the tile of the array (None: all of it).
-    further: of several rows in a PE, [K, N] of its second row, its third, ...; `weights` are those
-    of the first.
+    further: of several rows in a PE, [K, N] of its second row, its third, ...; `weights` are the
+    weights of the first.
     """
 
     instruction: int
@@ -127,7 +127,7 @@ class GridState:
     output in that cycle; `weight` and `shadow` the registers as they stand at its end; `valid`
     whether a vector is there; `vector` its number (-1 where none), `matmul` its instruction (-1).
 
-    Of several rows in a PE `moving`, `weight` and `shadow` are those of the first; `sum` is of all.
+    Of several rows in a PE `moving`, `weight` and `shadow` are the first row's; `sum` is of all.
     Values are widened to the accumulator's type (float32 or int32, exact); in a run that uses
     both, to float64 (exact as well).
     """
@@ -397,7 +397,8 @@ class GridHistory:
     def _registers(self, limit: Plane, *, row: int = 0) -> npt.NDArray[Any]:
         """Return [R, C] the registers that loads write, after all reads up to cycle `limit`.
 
-        row: of which row of a PE; others than the first are written by loads of several rows only.
+        row: the number of the row of a PE; others than the first are written by loads of several
+        rows only.
         """
         held = np.zeros(limit.shape, self._dtype)
         missing = np.ones(limit.shape, bool)
@@ -492,7 +493,7 @@ class GridHistory:
     ) -> tuple[npt.NDArray[Any], Plane]:
         """Return the distinct weight planes [G, R, C] that vectors meet, and each vector's [V].
 
-        times: [V] the cycles of the vectors' injections. row: of which row of a PE.
+        times: [V] the cycles of the vectors' injections. row: the number of the row of a PE.
         """
         seen = self._exchanged(times) if self.shape.weight_buffer == "double" else times
         reads = np.searchsorted(self._reads, seen - 1, side="right")

@@ -139,6 +139,7 @@ DYNAMIC_UPDATE_SLICE = Row(
     default_out=_default_out,
     reference=reference_of(dynamic_update_slice_parts, _row_parts),
     exact=_exact,
+    numbered="starts",
     computes=True,
     parts=dynamic_update_slice_parts,
     row_parts=_row_parts,

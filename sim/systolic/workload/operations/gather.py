@@ -161,6 +161,7 @@ GATHER = Row(
     default_out=_default_out,
     reference=reference_of(gather_parts, _row_parts),
     exact=_exact,
+    numbered="places",
     computes=True,
     parts=gather_parts,
     row_parts=_row_parts,

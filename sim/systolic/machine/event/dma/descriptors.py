@@ -68,7 +68,7 @@ class _RegularDescriptors:
     """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
     lengths begin at `edges`. partitions: relative to the first of each end, [ends, n]. starts: by
     end, int64 [n] each.
-    rows: descriptors that move side by side, each entry standing for so many. homes: as in a group,
+    rows: descriptors that move side by side, and share an entry. homes: as in a group,
     int64 [n]; None: they have none.
     """
 
@@ -310,7 +310,7 @@ def _pattern(access: Access) -> _Pattern:
 
 
 def _runs_of(copy: DmaCopy, ends: tuple[Access, ...]) -> _RegularDescriptors:
-    """Return the descriptors of a copy, or of a transpose, whose runs are those of its target."""
+    """Return the descriptors of a copy, or of a transpose, whose runs are its target's."""
     if isinstance(copy, DmaTranspose):
         return _turned_runs(_pattern(copy.target))
     return _runs(tuple([_pattern(access) for access in ends]))

@@ -64,7 +64,7 @@ class ArrayRecords:
         silent: int,
         exchange: bool,
     ) -> None:
-        """Note the injections of all passes, of which `silent` leave no sums; ticks: of each."""
+        """Note the injections of all passes; `silent` of them leave no sums. ticks: of each."""
         cycles, N = ticks // self._period, multiply.result.partitions
         nothing = np.zeros((0, (len(cycles) - silent)), np.float32)
         operand, rows = (moving.values, multiply.rows_per_pe) if moving else (nothing, 1)
