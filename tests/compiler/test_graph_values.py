@@ -18,8 +18,9 @@ from systolic.hw.datatypes import data_type
 from systolic.isa.lint.lint import lint
 from systolic.layout import Shape
 from systolic.machine import simulate
+from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, graph_verdict, rules_of, rules_of_products
+from systolic.run.verdict import differences, graph_verdict
 from systolic.workload import Graph, GraphBuilder, reference_graph
 
 FLOATS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2")

@@ -29,7 +29,7 @@ from systolic.isa import Access, Buffer, DmaCopy, LoadWeights, MatMul
 from systolic.report.summary.table import any_numbers_text
 from systolic.run.operations import stalls_by_layer
 from systolic.run.result import Result
-from systolic.trace.grid import GridShape
+from systolic.trace.passes import GridShape
 from systolic.trace.recorder import Recorder
 from systolic.trace.records import InstructionTimes, Stall
 from systolic.workload import Graph, GraphBuilder

@@ -1,7 +1,7 @@
 """The record of each operation of a graph: its cycles, its bound, its bytes, what held it back.
 
 An instruction belongs to the operation that the compiler made it for. So bytes and refused or
-waiting cycles of all operations sum to those of the run; a load that two operations share counts
+waiting cycles of all operations sum to the run's; a load that two operations share counts
 for one of them. Not here: how the records are shown (`systolic.report.summary.layers`).
 """
 
@@ -68,7 +68,7 @@ def total_traffic(traffic: Mapping[str, LayerBytes]) -> dict[str, int]:
 def stalls_by_layer(trace: Trace, layers: Sequence[str]) -> dict[str, Counter[str]]:
     """Return, by layer and reason, the cycles in which a layer's instructions were held back.
 
-    The cycles are those of the instructions' units. For a refused port the reason is "stalled by"
+    The cycles are cycles of the instructions' units. For a refused port the reason is "stalled by"
     and the holder of the port. The other reasons are the units' labels "waiting for": a unit that
     waits does so for the next instruction that it starts.
     """
@@ -142,7 +142,7 @@ def _numbered(graph: Graph) -> Iterator[tuple[str, str]]:
 
 
 def _streamed_vectors(compiled: CompiledGraph) -> Counter[str]:
-    """Return the vectors that the array streams for each operation, those of transposes too."""
+    """Return the vectors that the array streams for each operation, also to transpose."""
     found = Counter[str]()
     layers, instructions = compiled.synchronised.layers, compiled.program.instructions
     for layer, each in zip(layers, instructions, strict=True):

@@ -32,7 +32,7 @@ class RangeLoss:
 
 
 def range_losses(graph: Graph, values: Mapping[str, Array]) -> Iterator[RangeLoss]:
-    """Yield the tensors that lost numbers; `values` are those of `reference_values`."""
+    """Yield the tensors that lost numbers; `values`: as from `reference_values`."""
     for op in graph.operations:
         shape = graph.shape(op.output)
         lost = _lost(op, graph, values)
