@@ -138,7 +138,7 @@ class Stage:
             (span, Region(name, list(dict.fromkeys(self._users(span))), place=span, piece_bytes=n))
             for name, span, n in zip(names, spans, pieces, strict=True)
         ]
-        kept = [each for each in self._used if not any(each[0].meets(span) for span in spans)]
+        kept = [(left, region) for span, region in self._used for left in _left(span, spans)]
         self._used = [*kept, *made]
         return [TileBuffer(span.first, region) for span, region in made]
 
@@ -188,3 +188,19 @@ class TileBuffer(NamedTuple):
 
     first: int
     region: Region
+
+
+def _left(span: Interval, taken: Sequence[Interval]) -> list[Interval]:
+    """Return what is left of some bytes when others have been taken over."""
+    found = [span]
+    for each in taken:
+        found = [
+            part
+            for left in found
+            for part in (
+                Interval(left.first, min(left.stop, each.first)),
+                Interval(max(left.first, each.stop), left.stop),
+            )
+            if part.first < part.stop
+        ]
+    return found
