@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,9 @@ CASES = {
         "its value",
     ),
     "bomb": (lambda: b"\x3a" + varint(1 << 23) + b"\x0a\x00" * (1 << 22),
-             "has more than 2,000,000 messages and texts"),
+             "has more than 2,000,000 fields"),
+    "numbers": (lambda: b"\x08\x00" * (1 << 21), "has more than 2,000,000 fields"),
+    "zeros": (lambda: bytes(100), "is no ONNX file: byte 1 begins no field"),
     "large": (
         lambda: model_of([node("ConstantOfShape", ["n"], ["a"]), node("Add", ["x", "a"], ["y"])],
                          {"x": (1,)}, ("y",), {"n": np.array([1 << 20, 1 << 20])}),
@@ -143,6 +146,25 @@ def varint(number: int) -> bytes:
 def test_a_wrong_model_is_a_line(name: str, tmp_path: Path) -> None:
     make, message = CASES[name]
     assert refused(make(), tmp_path) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "size_bytes", "limit"),
+    [("m.onnx", 2 << 30, "2047 MiB"), ("m.hlo", (512 << 20) + 1, "512 MiB")],
+)
+def test_a_file_that_is_too_large_is_not_read(
+    name: str, size_bytes: int, limit: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(size_bytes)  # sparse
+    tracemalloc.start()
+    with pytest.raises(SystolicError) as error:
+        read_model(path)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(error.value) == f"{path}: is larger than {limit}: not a model that can be read"
+    assert peak_bytes < 1 << 20
 
 
 def test_a_cut_file_is_a_line(tmp_path: Path) -> None:
