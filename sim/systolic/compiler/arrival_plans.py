@@ -26,7 +26,7 @@ NOTABLY = 1.01
 """How many times less the estimate must be for another plan to be taken."""
 
 NOTABLY_WITH_ROWS = 1.03
-"""The same where DRAM has rows to open, of which estimates know less."""
+"""The same where DRAM has rows to open: there estimates are rougher."""
 
 
 def with_arrivals(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan:

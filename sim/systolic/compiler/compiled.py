@@ -110,7 +110,7 @@ class PlacedPart:
 
     compiled: the part, perhaps under the names of an equal one before. first: the number of its
     first instruction. boxes: for each tensor of `compiled`, the graph's tensor and the box of it.
-    layers: for each layer of `compiled` that of the graph.
+    layers: for each layer of `compiled` the graph's layer.
     """
 
     compiled: CompiledGraph

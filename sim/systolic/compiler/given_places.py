@@ -3,7 +3,7 @@
 The compiler prints where tensors without tiles lie, as tiles with partition and byte. Given back,
 they are tiles like any others, between which other ways may lead than between tensors that may lie
 anywhere. So a graph is compiled without them first: if its tensors come to lie there again, the
-program is that of the run which printed them.
+program is the program of the run which printed them.
 """
 
 from __future__ import annotations

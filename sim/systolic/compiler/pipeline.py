@@ -46,7 +46,7 @@ from systolic.workload.expand import expanded
 from systolic.workload.options import Options
 
 FAR = 12
-"""A graph that takes more than so many times what its parts take at least is tried in parts too."""
+"""A graph that takes this many times the least that its parts take is tried in parts too."""
 
 NEAR, FEW = 4, 64
 """Streams of so few instructions are compared from a lower ratio on, at next to no cost, where the

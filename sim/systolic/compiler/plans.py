@@ -1,4 +1,4 @@
-"""Plans for several sizes of the state buffer, of which the best is taken (passes two to four).
+"""Plans for several sizes of the state buffer: the best is taken (passes two to four).
 
 Tiles and loops are chosen for a size of the state buffer. If a graph does not fit as a whole, the
 largest tiles that fit are seldom the best: smaller tiles leave room to keep other tiles, and to
@@ -54,7 +54,7 @@ A product of 4096 x 8192 x 8192 on a chip like NeuronCore-v2 takes 2.3 times the
 """
 
 NEAR = 1.05
-"""If a large work's plan with resting tiles takes at most so many times the time in which the array
+"""If a large work's plan with resting tiles takes at most this many times as long as the array
 takes vectors, it is taken at once: no other plan can be much better.
 """
 
@@ -129,7 +129,7 @@ def _both_ways(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan
     """Return the plan of the same tiles whose queues bring and store; None if tiles must leave.
 
     A store stands behind the loads of as many tiles as there are queues: of one tile for each. In a
-    move it stands behind those of twice as many if that is better.
+    move it stands behind the loads of twice as many if that is better.
     """
     queues = chip.dma.useful_queues
     late = _storing_late(plan, layers, chip, options, queues)
@@ -145,7 +145,7 @@ def _both_ways(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan
 def _storing_late(
     plan: Plan, layers: Layers, chip: Chip, options: Options, late: int
 ) -> Plan | None:
-    """Return the plan whose stores stand behind the loads of so many tiles; None if tiles leave."""
+    """Return the plan whose stores stand behind the loads of `late` tiles; None if tiles leave."""
     tiled = with_late_stores(plan.tiled, layers, late)
     try:
         scheduled = schedule(layers, tiled, chip, options, both_ways=True)
@@ -256,7 +256,7 @@ def _has_images(layers: Layers) -> bool:
 def _flowing_plan(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Plan | None:
     """Return the plan of the same tasks in the order of flow, if that helps and no tile must leave.
 
-    More tiles are on the chip then: those of several matrices, each at another stage.
+    More tiles are on the chip then: tiles of several matrices, each at another stage.
     """
     if len(tiled.tasks) > MOST_TASKS or not waits_for_engines(layers):
         return None
@@ -329,8 +329,8 @@ def _scheduled(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Sc
 def _rested_plan(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Plan | None:
     """Return the plan of the same tiles in which those that leave have rested, if they have room.
 
-    A work of so many instructions goes through tiles over and over, and hardly any other plan of it
-    is tried.
+    A work of that many instructions goes through tiles over and over, and hardly any other plan of
+    it is tried.
     """
     try:
         scheduled = schedule(layers, tiled, chip, options, rest_tasks=REST_TASKS)

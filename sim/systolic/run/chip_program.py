@@ -24,22 +24,26 @@ from systolic.isa import (
     DmaMove,
     Module,
     Section,
-    element_type,
 )
 from systolic.isa.formats.chip_module import check_chip_bindings
 from systolic.isa.formats.lines import with_lines
 from systolic.isa.joint import JointProgram
 from systolic.isa.legality.chip_program import check_chip_program, copy_ends
-from systolic.layout import Shape, element_type_of
 from systolic.machine import Image
 from systolic.machine.values.chip_memory import ChipMemory
 from systolic.report.summary.cores import CopyWay, Moved, core_times, traffic
 from systolic.report.summary.summarize import summarize
-from systolic.run.program import gathered, images_of, program_result, records_of, unknown_input
+from systolic.run.program import (
+    check_host_room,
+    gathered,
+    images_of,
+    program_result,
+    records_of,
+    unknown_input,
+)
 from systolic.run.provenance import program_provenance
 from systolic.run.result import Result
 from systolic.run.settings import Settings
-from systolic.workload import check_host_memory
 
 
 def several(module: AnyModule, chip: Chip | MultiCoreChip) -> AnyModule:
@@ -179,11 +183,7 @@ def lines_named(module: ChipModule) -> Iterator[None]:
 def check_chip_module(module: ChipModule, chip: MultiCoreChip) -> None:
     """Raise SystolicError unless program and arrays fit the chip, and the host's memory."""
     check_chip_bindings(module)
-    for binding in (*module.inputs, *module.outputs):
-        if binding.parts:
-            held = data_type(element_type(binding))
-            name = element_type_of(held.numpy).name if held.packed > 1 else held.name
-            check_host_memory(Shape(name, binding.shape))
+    check_host_room((*module.inputs, *module.outputs))
     check_chip_program(module, chip)
 
 

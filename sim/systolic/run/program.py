@@ -199,12 +199,17 @@ def records_of(bindings: Iterable[Binding], arrays: Mapping[str, Array]) -> dict
 def check_module(module: Module, chip: Chip) -> None:
     """Raise SystolicError unless the arrays fit the chip, and the memory of this computer."""
     check_bindings(module)
-    for binding in (*module.inputs, *module.outputs):
+    check_host_room((*module.inputs, *module.outputs))
+    check_bindings_on(module, chip)
+
+
+def check_host_room(bindings: Iterable[Binding]) -> None:
+    """Raise SystolicError for an array that the memory of this computer does not hold."""
+    for binding in bindings:
         if binding.parts:
             held = data_type(element_type(binding))
             name = element_type_of(held.numpy).name if held.packed > 1 else held.name
             check_host_memory(Shape(name, binding.shape))
-    check_bindings_on(module, chip)
 
 
 def program_images(module: Module, inputs: Mapping[str, Array]) -> list[Image]:

@@ -132,7 +132,7 @@ class Estimate:
 
 
 def shared_out(copies: int, each: Sequence[int]) -> int:
-    """Return when so many equal copies are done; each: the ticks of every engine for one.
+    """Return when `copies` equal copies are done; each: the ticks of every engine for one.
 
     Of each copy the engine takes it that is done first.
     """
@@ -155,7 +155,7 @@ def _columns_pattern(
 
 
 class EngineCopy(NamedTuple):
-    """A copy within lanes, but for its places: so many rows, and how their columns lie."""
+    """A copy within lanes, without its places: how many rows it has, and how their columns lie."""
 
     dtype: str
     rows: int
@@ -200,7 +200,7 @@ class _Side:
 
     @property
     def accesses(self) -> int:
-        """Return how many accesses reach a tile: each has so many pairs."""
+        """Return how many accesses reach a tile: an access has few pairs."""
         steps, sizes = self.places.steps, self.sizes
         pairs: list[int] = []
         before = 0
@@ -220,7 +220,7 @@ class _Side:
         return Access(Buffer.DRAM, dtype, 0, 1, 0, coalesced(tuple(pairs) or ((1, 1),)))
 
     def bands(self, lanes: int) -> int:
-        """Return in how many bands rows are moved where tiles have so many: a copy has one step.
+        """Return in how many bands rows are moved if tiles have `lanes`: a copy has one step.
 
         A band ends with a tile, and where the distance from row to row changes.
         """
@@ -328,7 +328,7 @@ class Planner:
         return self._estimate(plan, plan.cols_in, plan.cols_out, work)
 
     def engine_columns(self, plan: Arrangement) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the columns of one engine copy, and those for each index of which there is one.
+        """Return the columns of one engine copy, and the digits with a copy for each value.
 
         Where engines are slower if elements lie far apart, the factor comes last whose indices lie
         near one another before and after.
@@ -443,7 +443,7 @@ class Planner:
         return many if len(self._turned_pattern(plan, dtype, many)) <= MAX_PAIRS else 1
 
     def _turned_pattern(self, plan: Arrangement, given: str, many: int) -> Pattern:
-        """Return how the elements of so many turns lie in a row of the result.
+        """Return how the elements of `many` turns lie in a row of the result.
 
         given: the type as which the array turns them, or parts of them.
         """
@@ -587,7 +587,7 @@ class Planner:
         return round(cycles * tiles * shared)
 
     def _passing(self, size_bytes: int, run: int, rows: int) -> int:
-        """Return how long all queues together take for bytes in runs of so many, latency apart.
+        """Return how long all queues together take for bytes in runs of `run` bytes, latency apart.
 
         Each has its share of what DRAM passes in a cycle, also while it fetches a descriptor. Where
         copies are spread, the engines of the tiles' rows pass all bytes, whichever queue has them.

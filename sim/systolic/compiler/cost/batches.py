@@ -121,7 +121,7 @@ def apart_queue_cycles(chip: Chip, shape: Shape, axes: Axes) -> int:
 
 
 def _of_all_queues(chip: Chip, shape: Shape, axes: Axes, copies: int, shared: int) -> int:
-    """Return about how many cycles of all queues together a tensor takes in so many copies.
+    """Return about how many cycles of all queues together a tensor takes in `copies` copies.
 
     shared: how many queues have a part of each tile.
 
@@ -164,7 +164,7 @@ def _moving(chip: Chip, shape: Shape, axes: Axes, shared: int) -> int:
 
 
 def sharing_queues(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:
-    """Return how many queues share a tile of a batch in so many groups.
+    """Return how many queues share a tile of a batch in `groups` groups.
 
     All share the tile of a single group; one moves a tile if there are enough for all queues.
     """

@@ -15,7 +15,7 @@ from systolic.isa import Access, Buffer
 
 
 def copying_queues(chip: Chip, run_bytes: int) -> int:
-    """Return how many queues share a copy within DRAM, in descriptors of so many bytes.
+    """Return how many queues share a copy within DRAM, in descriptors of `run_bytes`.
 
     Where copies are spread one queue has all engines, but it waits for each of its descriptors. So
     there are as many as it takes for their bytes to fill the engines.
@@ -41,7 +41,7 @@ def copied_boxes(chip: Chip, source: ShapeInDram, target: ShapeInDram, axes: Axe
 def box_copy_cycles(chip: Chip, box: DramBox, dtype: str) -> int:
     """Return about how many DMA cycles all queues take for a box.
 
-    Not of DRAM of which a queue has one burst in hand: reads and writes close each other's rows.
+    DRAM where a queue has one burst in hand is left out: reads and writes close each other's rows.
     """
     size, parts = data_type(dtype).size_bytes, chip.dram.organisation
     shares = box.shares(copying_queues(chip, box.run * size))

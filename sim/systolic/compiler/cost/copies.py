@@ -19,7 +19,7 @@ def latency_cycles(chip: Chip) -> int:
 
 
 def runs_cycles(chip: Chip, runs: int, size_bytes: int, lanes: int, *, within: bool = False) -> int:
-    """Return the DMA cycles in which a queue alone moves runs of so many bytes each.
+    """Return the DMA cycles in which a queue alone moves `runs` runs of `size_bytes` each.
 
     lanes: the partitions that they go to, or come from. within: from DRAM to DRAM.
     """

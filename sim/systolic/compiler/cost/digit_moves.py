@@ -29,9 +29,9 @@ from systolic.workload.options import Options
 MOST_INSTRUCTIONS = 4000
 """The most copies and turns of a move."""
 SLOWER = 1.1
-"""Matrices are cast each by itself if that takes an engine at most so many times as long."""
+"""Matrices are cast each by itself if that takes an engine at most this many times as long."""
 CAST_TOGETHER = 512
-"""About so many columns of a tile are cast by one copy."""
+"""About how many columns of a tile one copy casts."""
 
 
 def digit_move_cycles(
@@ -118,7 +118,7 @@ def _each_cast(chip: Chip, turned: Sequence[MovePiece], dtype: str) -> int:
 def _with_casts(
     chip: Chip, turned: Sequence[MovePiece], dtype: str, columns: int, ticks: int
 ) -> int:
-    """Return the ticks of turns and of the casts before them, given those of the turns."""
+    """Return the ticks of turns and of the casts before them, given the ticks of the turns."""
     given, parts = turned_as(chip, dtype), max(1, parts_turned(chip, dtype))
     casts, one_engine = cast_ticks(chip, given, parts * columns)
     first = min(casts, -(-casts * _reach(turned[0]) // (parts * columns)))
@@ -163,7 +163,7 @@ def _turn_ticks(chip: Chip, options: Options, piece: MovePiece, dtype: str) -> i
 
 def _drained(chip: Chip, piece: MovePiece, parts: int) -> Pattern:
     """Return how the elements of a turn lie in a row of the result; parts: of each element."""
-    if piece.rows > chip.pe_array.rows:  # of one dimension, of which the array takes some
+    if piece.rows > chip.pe_array.rows:  # one dimension, and the array takes a part of it
         ((_, step),) = piece.result.cols
         return ((step * max(1, parts), chip.pe_array.rows),)
     return tuple((step * max(1, parts), size) for size, step in piece.result.cols) or ((1, 1),)

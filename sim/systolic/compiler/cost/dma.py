@@ -208,7 +208,7 @@ def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
 
 
 def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
-    """Return the cycles of so many descriptors side by side, of a run of bytes from or to DRAM.
+    """Return the cycles of `rows` descriptors side by side, each a run of bytes from or to DRAM.
 
     Where the runs lie is not known: in DRAM with rows to open, each run finds other rows open.
     """
@@ -222,7 +222,7 @@ def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
 
 
 def queues_beside(chip: Chip, run: int) -> int:
-    """Return how many queues move a tile soonest in runs of so many bytes, where copies are spread.
+    """Return how many queues move a tile soonest in runs of `run` bytes, where copies are spread.
 
     Each of n queues waits for its own descriptors, so together they have n of them for each engine
     in the time of one. But they share the engines' bytes, and take turns at the port of the tile's
@@ -236,10 +236,11 @@ def queues_beside(chip: Chip, run: int) -> int:
 
 
 def queues_of_stores(chip: Chip, run: int) -> int:
-    """Return how many queues store tiles at once in runs of so many bytes, where copies are spread.
+    """Return how many queues store tiles at once in runs of `run` bytes, where copies are spread.
 
-    A queue waits for a descriptor of each run, so the descriptors of so many keep the engines busy.
-    Other tiles lie in other banks, so these queues need not take turns as those of one tile do.
+    A queue waits for a descriptor of each run, so the descriptors of this many queues keep the
+    engines busy. Other tiles lie in other banks, so these queues need not take turns as the queues
+    of one tile do.
     """
     dma, beside = chip.dma, queues_beside(chip, run)
     if not dma.is_spread or dma.descriptor_cost != "max":

@@ -186,7 +186,7 @@ def _run_starts_of_shares(access: Access, length: int, shares: int, runs: int) -
 
 
 def bus_cycles(chip: Chip, access: Access, run_bytes: int) -> float:
-    """Return the cycles of all channels together, working side by side, for runs of so many bytes.
+    """Return the cycles of all channels together, working side by side, for runs of `run_bytes`.
 
     Every run is bursts of its own, even where its neighbour lies in the same burst.
     """
@@ -199,7 +199,7 @@ def bus_cycles(chip: Chip, access: Access, run_bytes: int) -> float:
 
 
 def _run_starts(access: Access, each: int, most: int) -> Numbers:
-    """Return the first elements of the first runs of an access, each of so many elements."""
+    """Return the first elements of the first runs of an access, of `each` elements."""
     found = np.array([access.first_element], np.int64)
     pairs = list(access.pattern)
     if each > 1:
@@ -219,7 +219,7 @@ def _first_bursts(size: int, starts: Numbers, bursts: int, most: int) -> Numbers
 
 
 def _time(dram: _Dram, found: BurstPlaces, opened: Numbers, scale: float) -> BurstTime:
-    """Return what so many times the bursts found take; opened: the bank of each opening."""
+    """Return the time of `scale` times the bursts found; opened: the bank of each opening."""
     parts, burst_cycles = dram.parts, dram.burst_cycles
     of_banks = np.bincount(opened, minlength=parts.channels * parts.banks)
     openings = of_banks.reshape(parts.channels, parts.banks)

@@ -5,8 +5,8 @@ execute the instruction on its buffers, it takes the one that needs the least ti
 first in the chip file. The engine that the user has chosen (`drain_engine`) is taken wherever it
 may execute the instruction.
 
-An engine takes an element of any type in the same time, or those of some types faster. So what is
-only copied within the state buffer goes as elements of the type that takes the engine the least
+An engine takes an element of any type in the same time, or elements of some types faster. So what
+is only copied within the state buffer goes as elements of the type that takes the engine the least
 time: s8 that lie side by side as s32, for instance, four at once.
 """
 
@@ -108,7 +108,7 @@ def cheapest_engine(
 def in_best_words(chip: Chip, work: AnyOnEngine) -> AnyOnEngine:
     """Return an instruction as its engine does it soonest: a mere copy, in words of some type.
 
-    Of equals the one that takes the fewest reads is taken, then that of the given type.
+    Of equals the type with the fewest reads is taken, then the given type.
     """
     forms = _in_words(chip, work)
     if len(forms) == 1:
@@ -159,7 +159,7 @@ def engines_for(chip: Chip, step: LaneStep, source: Buffer) -> list[str]:
 
 
 def step_cycles(chip: Chip, step: LaneStep, columns: int) -> int:
-    """Return the least cycles of the array in which an engine does a step on so many columns."""
+    """Return the least cycles of the array in which an engine does a step on `columns` columns."""
     work = _near(step, Buffer.STATE, columns)
     ticks = (
         engine_cycles(chip, name, work) * chip.period(name) for name in engines_able(chip, work)
@@ -168,7 +168,7 @@ def step_cycles(chip: Chip, step: LaneStep, columns: int) -> int:
 
 
 def take_out_cycles(chip: Chip, step: LaneStep, columns: int) -> dict[str, int]:
-    """Return the engines that take sums out by a step, and the array's cycles for so many columns.
+    """Return the engines that take sums out by a step, and the array's cycles for `columns`.
 
     Its other operands, and its target, are in the state buffer.
     """
@@ -181,7 +181,7 @@ def take_out_cycles(chip: Chip, step: LaneStep, columns: int) -> dict[str, int]:
 
 
 def _near(step: LaneStep, source: Buffer, columns: int) -> OnEngine:
-    """Return a step's instruction on so many columns; what it takes or gives per lane is one.
+    """Return a step's instruction on `columns` columns; what it takes or gives per lane is one.
 
     What is copied to the target before the step has left the source's buffer by then.
     """
@@ -200,7 +200,7 @@ def some_engine_fills(chip: Chip) -> bool:
 
 
 def engine_cycles(chip: Chip, name: str, work: OnEngine) -> int:
-    """Return the cycles of an engine's clock from an instruction's start to that of the next."""
+    """Return an engine's cycles from the start of an instruction to the next start."""
     engine = chip.engine(name)
     pace = pace_of(work, engine, chip)
     steps = len(reads_per_lane(work)) + pace.cycles_for(elements_taken(work))
@@ -208,7 +208,7 @@ def engine_cycles(chip: Chip, name: str, work: OnEngine) -> int:
 
 
 def _cycles_to_next(engine: Engine, pace: Pace, steps: int) -> int:
-    """Return the cycles from the start of an instruction of so many steps to that of the next."""
+    """Return the cycles from the start of an instruction of `steps` steps to the next start."""
     taken = pace.fixed_cycles + steps
     if engine.dispatch == "serial":
         return max(pace.interval_cycles, engine.dispatch_cycles + taken)
@@ -235,13 +235,13 @@ def _drain_engine(chip: Chip, chosen: str | None) -> str:
 
 
 def drain_cycles(chip: Chip, options: Options, dtype: str, vectors: int) -> int:
-    """Return the cycles in which the results of so many vectors are read out of a bank."""
+    """Return the cycles in which the results of `vectors` vectors are read out of a bank."""
     engine = chip.engine(drain_engine(chip, options))
     return pace_of(_drain(chip, dtype), engine, chip).cycles_for(vectors)
 
 
 def drain_interval(chip: Chip, options: Options, dtype: str, words: int) -> int:
-    """Return the cycles from the start of a copy of so many results to that of the next."""
+    """Return the cycles from the start of a copy of `words` results to the next start."""
     copy, pattern = _drain(chip, dtype), ((1, words),)
     source, target = (replace(access, pattern=pattern) for access in (copy.source, copy.target))
     part = replace(copy, source=source, target=target)

@@ -58,7 +58,7 @@ def queues_at_once(chip: Chip) -> int:
 
 
 def least_cycles(chip: Chip, size_bytes: int) -> int:
-    """Return the DMA cycles that so many bytes keep DRAM busy, whatever their runs."""
+    """Return for how many DMA cycles `size_bytes` keep DRAM busy, whatever their runs."""
     return math.ceil(size_bytes / dram_rate(chip, chip.dma.useful_queues))
 
 
@@ -71,7 +71,7 @@ def in_pieces(
     turn_cycles: int = 0,
     at_once: bool = False,
 ) -> Coming:
-    """Return how what takes so many cycles of all queues comes; a piece is a copy of each queue.
+    """Return how what takes all queues `cycles` comes; a piece is a copy of each queue.
 
     A queue with several copies in hand waits for the latency of its first one.
     """

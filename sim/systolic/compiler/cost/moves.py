@@ -40,8 +40,8 @@ def moving_engine(
     """Return the engine that copies a piece, None if a DMA queue is faster.
 
     busy: the ticks that each engine has been given so far; they count, and are updated. An engine
-    whose lanes are independent gets all pieces: it does those of other lanes at once, and would
-    wait for another engine at the ports.
+    whose lanes are independent gets all pieces: it does the pieces of other lanes at once, and
+    would wait for another engine at the ports.
     """
     if piece.source_rows != piece.rows:
         return None
@@ -73,7 +73,7 @@ class _Mover(NamedTuple):
 def _movers(chip: Chip, form: Piece, dtype: str) -> tuple[_Mover, ...]:
     """Return the engines that may copy a piece, each in its best words.
 
-    form: the piece, its columns counted in bytes from a whole word; so many pieces have one form.
+    form: the piece, its columns counted in bytes from a whole word. Many pieces have one form.
     """
     source = Access(Buffer.STATE, dtype, form.source_row, form.rows, form.source_col, form.pairs)
     target = Access(Buffer.STATE, dtype, form.row, form.rows, form.col, form.into)
@@ -99,10 +99,10 @@ def lane_copy(
     """Return a copy lane by lane, on the engine that will be free first; None if DMA is faster.
 
     busy: the ticks that each engine has been given so far; they are updated. dma_ticks: when a
-    queue would be done with the copy, counted likewise. The engine's time is that of the given
+    queue would be done with the copy, counted likewise. The engine's time is for the given
     elements, though it may take words (`in_best_words`): if more copies go to engines, they hold up
     what else stands in an engine's queue. Digits_cnn_int8 takes 651,283 cycles so, and 685,589 if
-    the time is that of words.
+    the time is for words.
     """
     copy = Copy(engine="", source=source, target=target)
     if not lane_copy_engines(chip, copy):

@@ -54,7 +54,7 @@ def strand_products_cost(
     *,
     ways: int,
 ) -> int:
-    """Return what `product_cost` does, if the stationary columns are taken in so many parts.
+    """Return what `product_cost` does, if the stationary columns are taken in `ways` parts.
 
     The parts of a matrix follow one another, so that only the last one's sums are waited for.
     """

@@ -78,7 +78,7 @@ def _at_port(chip: Chip, runs: int, size: int) -> int:
 
 
 def _of_all_queues(chip: Chip, cycles: int, ports: int) -> int:
-    """Return the ticks of all queues for copies that take one queue so many cycles.
+    """Return the ticks of all queues for copies that take one queue `cycles`.
 
     ports: those in which bytes move. All places of a tensor mostly lie in one bank, at whose port
     queues wait for one another.
@@ -102,7 +102,7 @@ def cheaper_leg(
 
 
 def _by_rows(piece: Piece, ways: int) -> Iterator[Piece]:
-    """Yield a piece in about so many parts of its rows."""
+    """Yield a piece in about `ways` parts of its rows."""
     together = min(piece.rows, piece.source_rows)
     share = -(-together // ways)
     into, out_of = piece.rows // together, piece.source_rows // together

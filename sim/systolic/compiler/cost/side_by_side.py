@@ -30,16 +30,16 @@ from systolic.spans import Span
 LEAST_CYCLES = 512
 """Copies that take so few cycles of the array are not shared: each part waits for a latency."""
 GAIN = 1.1
-"""A copy is shared if it takes one engine so many times the estimate of all."""
+"""A copy is shared if one engine alone takes this many times the estimate of all."""
 MOST_ENGINES = 3
 ENGINES = 2
 STEP_BYTES = 64
 """Most rows of a target are so far apart, or a part of it, so that none is cut."""
 
 Sharers = tuple[tuple[str, ...], ...]
-"""Engines that share a copy, those of each stretch of the target together."""
+"""Engines that share a copy, in a group for each stretch of the target."""
 Some = tuple[tuple[int, Span], ...]
-"""Which values of which digits a part of a copy has."""
+"""A part of a copy: numbers of digits, and the values that the part has of each."""
 
 
 AtOnce = list[tuple[str, Some]]
@@ -49,7 +49,7 @@ AtOnce = list[tuple[str, Some]]
 def side_by_side(chip: Chip, copy: Copy, least: int | None = None) -> tuple[Copy, ...]:
     """Return the parts of a copy in the order in which engines begin them, or the copy alone.
 
-    least: a copy of so few cycles of the array stays alone (none: LEAST_CYCLES). So does one of
+    least: a copy of fewer cycles of the array stays alone (none: LEAST_CYCLES). So does one of
     which either side lies in one bank.
     """
     return _shared(chip, copy, LEAST_CYCLES if least is None else least)[1]
@@ -136,7 +136,7 @@ def _ticks(chip: Chip, copy: Copy) -> int:
 
 
 def _groups(able: Sequence[str]) -> Iterator[Sharers]:
-    """Yield engines in groups, each of which is in banks of its own; two of one may be slow."""
+    """Yield engines in groups, each group in banks of its own; two in one bank may be slow."""
     for count in range(2, min(len(able), MOST_ENGINES) + 1):
         for engines in combinations(able, count):
             yield tuple((name,) for name in engines)
@@ -201,7 +201,7 @@ class _Sharing:
     def _members(
         self, stretches: Sequence[Span], speeds: dict[str, float]
     ) -> list[tuple[str, Span]]:
-        """Return which values each engine writes: those of its group's stretch by their speeds."""
+        """Return which values each engine writes: a group's stretch is shared by speed."""
         return [
             (name, part)
             for group, span in zip(self.groups, stretches, strict=True)

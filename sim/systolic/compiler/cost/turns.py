@@ -46,7 +46,7 @@ def _carrier(chip: Chip, dtype: str) -> str | None:
 
 
 def turned_as(chip: Chip, dtype: str) -> str:
-    """Return the type of what the array turns of each element: its own, or that of its parts.
+    """Return the type that the array turns of each element: its own, or its parts' type.
 
     If no type carries the elements, these are their halves or their bytes, whichever take less
     time. A half is cast before its turn, and of a byte there are twice as many. It is the type
@@ -74,7 +74,7 @@ def _least_parts(chip: Chip, dtype: str) -> str:
 
 
 def _part_ticks(chip: Chip, size: int, part: str) -> int:
-    """Return the ticks for a block of elements of so many bytes: those of all of its parts.
+    """Return the ticks for a block of elements of `size` bytes, all their parts together.
 
     Array, the engine that copies results out and the one that casts work at the same time. Where
     one engine does both, its work adds up.
@@ -183,7 +183,7 @@ def blocks_cost(chip: Chip, options: Options, dims: Sequence[int], dtype: str) -
     """Return about how many cycles it takes to transpose matrices on the chip in blocks.
 
     dims: [batch..., rows, columns]. As `turn_cost`, but small blocks take the least time of the
-    array, and all blocks that of the engine that copies them out.
+    array, and the engine that copies blocks out works on all of them.
     """
     found, taken = turn_cost(chip, dims, dtype), carrier(chip, turned_as(chip, dtype))
     if parts_turned(chip, dtype) or taken is None or options.drain != "block":
@@ -199,7 +199,7 @@ def blocks_cost(chip: Chip, options: Options, dims: Sequence[int], dtype: str) -
 
 
 def _drained(chip: Chip, dtype: str, vectors: int) -> int:
-    """Return the array's cycles from one copy of so many results to the next."""
+    """Return the array's cycles from one copy of `vectors` results to the next."""
     cycles = drain_interval(chip, Options(), dtype, vectors)
     return cycles * chip.period(drain_engine(chip, Options())) // chip.period("pe_array")
 
@@ -237,7 +237,7 @@ def _array_cycles(chip: Chip, dtype: str, rows: int, cols: int) -> int:
 
 
 def strands_cost(chip: Chip, dims: Sequence[int], ways: int, dtype: str) -> int:
-    """Return about how many cycles it takes to turn matrices of which `ways` rows share a lane.
+    """Return about how many cycles it takes to turn matrices with `ways` rows in a lane.
 
     dims: [batch..., rows, columns]. Every strand has matrices of its own, of few rows each, so that
     loads of weights count, or the intervals of the engine that copies sums out. Of a type that

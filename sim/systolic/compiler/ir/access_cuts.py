@@ -25,7 +25,7 @@ from systolic.spans import Span
 
 _RHYTHMS = (Rhythm.ELEMENTWISE, Rhythm.PAIRED, Rhythm.WINDOWED)
 _BY_PLACE = (Dropout, Iota, Select)
-"""Instructions of which an element's result depends on its place."""
+"""Instructions in which an element's result depends on its place."""
 
 
 def cut(instruction: Instruction, rules: AccessRules) -> list[Instruction]:
@@ -103,14 +103,14 @@ def _most(named: list[_Taken], first: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """An access of which `many` elements make one of the target."""
+    """An access in which `many` elements make one of the target."""
 
     access: Access
     many: int
     rules: AccessRules
 
     def blocks(self, first: int) -> Iterator[tuple[int, int]]:
-        """Yield (size, number): up to so many blocks of elements of the target form a pattern.
+        """Yield (size, number): at most `number` blocks of `size` elements form a pattern.
 
         They begin with the target's element `first`. An example: of the pattern 1000x8 1x100 with
         `first` 200 and no limit, up to 100 blocks of 1 element, and up to 6 of 100.

@@ -97,9 +97,9 @@ class Arrangement:
         return _run(self.move.after, cols, self.move.sizes)
 
     def engine_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the columns of one engine copy, and those for each index of which there is one.
+        """Return the columns of one engine copy, and the digits with a copy for each value.
 
-        An access has so many pairs; the smallest factors are left to copies of their own.
+        An access has few pairs; the smallest factors are left to copies of their own.
         """
         cols = list(self.cols_in)
         few = max(0, len(cols) - MAX_PAIRS)

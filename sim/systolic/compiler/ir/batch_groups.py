@@ -37,7 +37,7 @@ class BatchGroups:
 
 
 def batch_groups(shape: Shape, axes: Axes, count: int) -> BatchGroups:
-    """Return a tensor, seen as `axes`, in so many groups of matrices; one group has all of them.
+    """Return a tensor, seen as `axes`, in `count` groups of matrices; one group has all of them.
 
     Every other dimension of the batch is in the rows of each group.
     """

@@ -1,8 +1,8 @@
 """Copies from one place in DRAM to another of elements that lie at steps in both.
 
-The dimensions of both places are those of one box of elements. A copy goes through them in some
-order, of which an access has a few pairs, and is cut into shares: one for each DMA queue. Not here:
-which queues there are, and what a copy takes.
+Both places have the dimensions of one box of elements. A copy goes through them in some
+order, for which an access has a few pairs, and is cut into shares: one for each DMA queue. Not
+here: which queues there are, and what a copy takes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DramBox:
         return source, target
 
     def shares(self, most: int) -> list[DramBox]:
-        """Return up to so many boxes of about as many elements; together they are this one.
+        """Return at most `most` boxes of about as many elements; together they are this one.
 
         The dimension is cut that gives the most even shares, of equal ones the most major.
         """
@@ -89,7 +89,7 @@ class DramBox:
             yield from self._part(least, n, 1).accessible()
 
     def _part(self, place: int, first: int, count: int) -> DramBox:
-        """Return the elements that have so many indices of one dimension."""
+        """Return the elements that have `count` indices of one dimension, from `first` on."""
         digits, digit = list(self.digits), self.digits[place]
         digits[place : place + 1] = [digit._replace(size=count)] if count > 1 else []
         source, target = (

@@ -1,4 +1,4 @@
-"""Narrow types: pred and integers of 4, 2 or 1 bits, of which the machine sees bytes only.
+"""Narrow types: pred and integers of 4, 2 or 1 bits; the machine sees only their bytes.
 
 The machine has no such types. An element is carried as a u8 that holds it in its low bits, with
 zeros above: that is how it lies in memory where it has a byte of its own. Where several share a
@@ -21,7 +21,7 @@ NARROW_BITS = {name: kind.bits for name, kind in ELEMENT_TYPES.items() if kind.i
 def is_packed(shape: Shape) -> bool:
     """Return whether several elements share a byte.
 
-    Raises LayoutError for bits of an element that are not those of the type, nor whole bytes.
+    Raises LayoutError for bits of an element that are neither the bits of its type nor whole bytes.
     """
     return shape.element_type in NARROW_BITS and packed_bits(shape) > 0
 

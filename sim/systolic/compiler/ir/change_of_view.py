@@ -155,7 +155,7 @@ class Piece:
         return found
 
     def taller(self, rows: int) -> Piece:
-        """Return the piece with so many rows more, which come from as many rows of the source."""
+        """Return the piece with `rows` rows more, which come from as many rows of the source."""
         return replace(self, rows=self.rows + rows, source_rows=self.source_rows + rows)
 
 
@@ -217,7 +217,7 @@ def _of_all_rows(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) ->
 
 
 def _at_steps(found: Sequence[Piece]) -> list[Piece]:
-    """Return pieces, with those of the same rows that follow one another at steps as one.
+    """Return pieces; pieces of the same rows that follow one another at steps are one.
 
     An engine copies them by one instruction. Pieces whose rows are spread or gathered stay apart.
     """
@@ -233,7 +233,7 @@ def _at_steps(found: Sequence[Piece]) -> list[Piece]:
 def _in_series(group: Sequence[Piece]) -> Sequence[Piece]:
     """Return pieces that differ in their columns only; those at equal distances are one.
 
-    A series of series is one piece too, as long as both sides are accesses of so many pairs.
+    A series of series is one piece too, as long as both sides have few enough pairs.
     """
     ordered: Sequence[Piece] = sorted(group, key=lambda piece: piece.col)
     while True:
@@ -276,7 +276,7 @@ def _as_one(series: Sequence[Piece]) -> Sequence[Piece]:
 def _lies_below(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[bool]:
     """Return, of each row and the one behind the last, whether it comes from right below another.
 
-    That other one is the row before, of which the same elements are here.
+    That other one is the row before, if the same elements of it are here.
     """
     same = (here[1:] == here[:-1]) & ~here[1:]
     same |= here[1:] & here[:-1] & (rows[1:] == rows[:-1] + 1) & (cols[1:] == cols[:-1])
@@ -301,7 +301,7 @@ def _parts(
     steps: tuple[Integers, Integers],
     known: dict[bytes, tuple[_RowStretch, ...]],
 ) -> Sequence[_RowStretch]:
-    """Return a stretch as parts, each of which one access can name.
+    """Return a stretch as parts that one access each can name.
 
     places: row and column of each element's source. steps: from each element to the next.
     """

@@ -1,8 +1,8 @@
 """Where the elements of a tensor lie on the chip, as one number each: so its places have digits.
 
-Every index along a dimension moves an element by so many partitions and so many columns, whatever
+Every index along a dimension moves an element by a fixed number of partitions and columns, whatever
 the other indices are. Partitions count `LANE` each, and columns one, so a place is one number, and
-what finds the digits of places in DRAM finds those of places on the chip (`move_parts`). Not here:
+what finds the digits of places in DRAM finds digits of places on the chip (`move_parts`). Not here:
 tensors whose dimensions share a tile's rows in an uneven way.
 """
 

@@ -63,7 +63,7 @@ class CopyDigits:
 
 
 def copy_digits(copy: Copy) -> CopyDigits | None:
-    """Return a copy with its digits; None if the pairs of one side cut those of the other.
+    """Return a copy with its digits; None if the pairs of one side cut the pairs of the other.
 
     Nor has a copy digits that reads an element twice, goes backwards, or has one element.
     """
@@ -126,7 +126,7 @@ def _series(copies: Sequence[Copy]) -> list[list[Copy]]:
 
 
 def _distance(one: Copy, other: Copy) -> tuple[int, int] | None:
-    """Return the bytes from a copy's source and target to those of a like one behind it."""
+    """Return the bytes from a copy's source and target to a like copy's."""
     source = replace(one.source, start=other.source.start)
     target = replace(one.target, start=other.target.start)
     if replace(one, source=source, target=target) != other:

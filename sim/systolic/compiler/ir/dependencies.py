@@ -41,7 +41,7 @@ class Ref(NamedTuple):
 class Region:
     """Some memory and the instructions that use it; `name` is in its semaphores' keys.
 
-    place: its bytes. piece_bytes: writers that begin in the same piece of so many bytes share a
+    place: its bytes. piece_bytes: writers that begin in the same piece of `piece_bytes` share a
     key; 0: all do. written: the bytes that each of the writers touches.
     """
 
@@ -151,14 +151,14 @@ def _key(queue: str, what: str, name: str) -> Key:
 
 
 def _is_in_order(queue: str) -> bool:
-    """Return whether the instructions of a queue end in order: those of DMA do."""
+    """Return whether the instructions of a queue end in order: DMA instructions do."""
     return queue.startswith("dma")
 
 
 def needed(refs: Iterable[Ref], queue: str) -> list[Ref]:
     """Return the references that need a semaphore.
 
-    The array's queue and those of DMA by themselves keep the order of their instructions' accesses.
+    The array's queue and DMA queues by themselves keep the order of their instructions' accesses.
     """
     keeps_order = queue == "pe_array" or _is_in_order(queue)
     return [ref for ref in refs if not (keeps_order and ref.queue == queue)]

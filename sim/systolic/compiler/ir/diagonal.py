@@ -1,4 +1,4 @@
-"""Weights of a depthwise convolution as a stationary matrix, of which few tiles are not zero.
+"""Weights of a depthwise convolution as a stationary matrix; few of its tiles are not zero.
 
 Each channel has one weight for each tap of the window. The rows of the stationary matrix are taps
 and channels, in blocks of p rows; its columns are channels. A tile in the block of tap t and
@@ -43,7 +43,7 @@ class Diagonal:
                 yield tap, rows, Span(first, count)
 
     def rows_of(self, cols: Span, most: int) -> list[Span]:
-        """Return the rows, at most so many together, that are not zero in columns of one block."""
+        """Return the rows, at most `most` together, that are not zero in columns of one block."""
         block, within = divmod(cols.first, self.p)
         count = min(self.p, self.channels - block * self.p)
         needed = [

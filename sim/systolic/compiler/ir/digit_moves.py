@@ -171,7 +171,7 @@ def _copied(part: _Part, lanes: list[Digit], inside: list[Digit]) -> list[MovePi
 
 
 def _inner_close(digits: Sequence[Digit]) -> list[Digit]:
-    """Return digits along the address in the order of the source, or in that of the result.
+    """Return digits along the address in the order of the source, or of the result.
 
     Engines may be slower where neighbours of an access lie far apart. Neighbours of one side are
     neighbours of the access in its order, so that order is taken in which they lie less far apart

@@ -69,7 +69,7 @@ class Drafts:
         """Add an instruction that reads and writes these regions.
 
         accumulates: it adds to the words it writes. parts: its results are posted part by part.
-        part: it needs only so many parts of its operands (0: all). leads: it waits for all
+        part: it needs only that many parts of its operands (0: all). leads: it waits for all
         writers of what it reads, whatever bytes it takes. follows: it needs to wait for nothing,
         since one that leads stands before it in its queue.
 

@@ -1,11 +1,11 @@
 """A move: elements of one memory get another order in it.
 
 A layout without gaps is a number system. The place of an element in memory has digits, such as
-(row tile, column tile, row, column), and a digit is worth so many elements in logical order. Two
-layouts of the same elements, cut where either has a digit, have the same digits, in another order.
-These digits are the factors of a move. So a reshape, a permutation and a relayout, tiles and all,
-are one thing: factors in the order of the source, and their order in the result. Not here: ways,
-and layouts with gaps, which are cut into moves first (`parts`).
+(row tile, column tile, row, column), and a digit is worth a number of elements in logical order.
+Two layouts of the same elements, cut where either has a digit, have the same digits, in another
+order. These digits are the factors of a move. So a reshape, a permutation and a relayout, tiles and
+all, are one thing: factors in the order of the source, and their order in the result. Not here:
+ways, and layouts with gaps, which are cut into moves first (`parts`).
 """
 
 from __future__ import annotations

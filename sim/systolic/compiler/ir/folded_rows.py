@@ -35,13 +35,13 @@ class RowFold:
     fold: int = 1
 
     def dims(self, rows: int) -> tuple[int, int, int]:
-        """Return so many rows as tiles, partitions, and neighbours on a partition."""
+        """Return `rows` rows as tiles, partitions, and neighbours on a partition."""
         if self.fold == 1:
             return 1, rows, 1
         return rows // (self.p * self.fold), self.p, self.fold
 
     def order(self, rows: int) -> Integers:
-        """Return the numbers of so many rows in the order in which they are taken."""
+        """Return the numbers of `rows` rows in the order in which they are taken."""
         numbers: Integers = np.arange(rows).reshape(self.dims(rows))
         return numbers.swapaxes(1, 2).ravel()
 

@@ -31,7 +31,7 @@ class GatherPart:
     """A part of a gather: some matrices, rows and columns of the result.
 
     source: the number of the input that it comes from; None: its elements have one value. numbers,
-    rows, cols: for each matrix, row and column of the result that of the source (any number if
+    rows, cols: for each matrix, row and column of the result its number in the source (any if
     there is no source); `NOWHERE` if it is not in the part.
     """
 
@@ -79,7 +79,7 @@ class GatheredBox:
 def part_of(
     box: GatheredBox, axes: Sequence[tuple[int, ...]], dims: Sequence[int], source: Sequence[int]
 ) -> GatherPart:
-    """Return a box as a part of matrices whose axes are those of the source too.
+    """Return a box as a part of matrices that have the source's axes too.
 
     axes: of (batch..., row, column); dims: of the result; source: dimensions of the source.
     """
@@ -206,7 +206,7 @@ def runs_of(target: Integers, source: Integers) -> Iterator[ColumnRun]:
 
 
 def _apart(number: int) -> tuple[int, int]:
-    """Return the two numbers of which target * FAR + source was made."""
+    """Return target and source from a number target * FAR + source."""
     source = (number + FAR // 2) % FAR - FAR // 2
     return (number - source) // FAR, source
 

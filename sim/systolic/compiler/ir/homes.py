@@ -37,7 +37,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Interleaved:
-    """A tensor of which `ways` rows lie in one unbroken row, column by column: T(8,128)(2,1).
+    """A tensor with `ways` rows in one unbroken row, column by column: T(8,128)(2,1).
 
     axes: its view; row r is in unbroken row r // `ways`, in every `ways`-th column from
     r mod `ways` on. width: elements of a partition from one row of tiles to the next.
@@ -107,7 +107,7 @@ def lies_unbroken(rows: int, p: int, chip: Chip) -> bool:
 def in_unbroken_rows(shape: Shape, axes: Axes, p: int, together: int = 1) -> Shape:
     """Return a shape in the tiles that say how it lies as rows of a view, p rows in partitions.
 
-    together: so many rows of the view lie in a partition one behind the other, as one.
+    together: how many rows of the view lie in a partition one behind the other, as one.
     """
     order = tuple(axis for group in axes for axis in group)
     lies = shape.with_layout(Layout(order[::-1]))
@@ -136,7 +136,7 @@ class Scattered:
     """A tensor at the places of its tiles, as one matrix [partitions, addresses].
 
     It takes the place of a `Spread` in a change of view. Places of padding have no element.
-    columns: of the matrix, if not those of the rule (0).
+    columns: of the matrix, 0 for the columns of the rule.
     """
 
     shape: Shape

@@ -21,7 +21,7 @@ from systolic.compiler.ir.chip_places import LANE
 from systolic.compiler.ir.relays import BoxStep, box_patterns, goes_on
 
 LONG = 8
-"""Copies of so many elements for each one of a round take longer than all of it to begin."""
+"""Copies of this many elements for each element of a round begin later than the round ends."""
 
 
 def rounds_of_box(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[Piece]:
@@ -64,7 +64,7 @@ def in_rounds(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
 
     Boxes that are cut off behind the last whole value have few lanes, and rounds of their own would
     leave the others idle. With lanes counted on either side, s and t, pieces of equal s - t, modulo
-    the larger count, have no lane in common; those of the same lanes follow one another.
+    the larger count, have no lane in common; copies of the same lanes follow one another.
     """
     lanes = [
         {row: rank for rank, row in enumerate(sorted({*rows}))}

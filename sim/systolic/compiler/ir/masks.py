@@ -1,7 +1,8 @@
 """A select without an instruction of its own: three operations on the bits of the elements.
 
 Where the predicate p is 0 or 1, b ^ ((a ^ b) * p) has all bits of a or of b, so that a NaN or an
-infinity of the side that is not taken leaves no trace. Bits are those of s32, or of bytes.
+infinity of the operand that is not taken leaves no trace. Elements of four bytes are seen as s32,
+all others as bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def mask_steps(
 
 
 def _in_bits(operands: SelectAccesses) -> SelectAccesses:
-    """Return the accesses as such to integers; of elements of two bytes, to both bytes of each."""
+    """Return accesses to the same bytes as integers; an element of two bytes is two of them."""
     on_false, predicate, on_true, target = operands
     size = SIZE_BYTES[target.dtype]
     if size in BIT_TYPES:

@@ -1,4 +1,4 @@
-"""Moves between layouts with gaps: boxes of elements, each of which is a move of factors.
+"""Moves between layouts with gaps: boxes of elements, each box a move of factors.
 
 A tile that stands over the edge of a tensor leaves gaps in memory. Behind each index along a
 dimension lie as many elements as before, but not at one distance throughout: rows 0 to 71 of 77 are
@@ -204,7 +204,7 @@ def _readable(part: MovePart, longer: MovePart, places: int) -> Iterator[MovePar
 def _over_padding(
     result: Shape, group: _Group, stretches: list[DigitStretch]
 ) -> list[DigitStretch]:
-    """Return stretches of which the last has whole lines of rows side by side, if they are padding.
+    """Return stretches whose last one has whole lines of rows side by side, padding among them.
 
     The second tile says how many rows that are, T(8,128)(4,1) four.
     """
@@ -231,7 +231,7 @@ def _over_padding(
 
 
 _Group = tuple[tuple[int, ...], tuple[int, ...]]
-"""Dimensions of the source, and those of the result with the same elements."""
+"""Dimensions of the source, and dimensions of the result with the same elements."""
 
 
 def dimension_groups(
@@ -297,7 +297,7 @@ def _digits(here: Integers, there: Integers) -> tuple[Digit, ...]:
 
 
 def _common(before: Pattern, after: Pattern) -> tuple[Digit, ...] | None:
-    """Return digits that both patterns are made of; None if one cuts those of the other."""
+    """Return digits that both patterns are made of; None if one cuts digits of the other."""
     found: list[Digit] = []
     ones, others = list(before), list(after)
     while ones and others:

@@ -62,7 +62,7 @@ class Matrix:
     axes: for each of (batch..., row, column) the dimensions of the tensor that make it up, major to
     minor. source: whether the matrix is given at cycle 0, brought from DRAM, or made by a node.
     dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
-    buffer at the end. block: its own tile T(p,q), if not that of the compilation. width: of a
+    buffer at the end. block: its own tile T(p,q), if not the compilation's. width: of a
     matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
     from one row of tiles to the next; None: its tiles may lie anywhere. partition: the one of its
     first row. byte: where unbroken rows must begin; None: anywhere. window: how it lies in
@@ -233,7 +233,7 @@ class TensorInDram:
     """A tensor in DRAM: shape with layout and byte address.
 
     The shape is kept as a value and not as text, because legacy padding has no text form. start:
-    the first byte of the whole place, of which this may be a part.
+    the first byte of the whole place; this may be a part of it.
     """
 
     name: str

@@ -29,7 +29,7 @@ class RowPart(NamedTuple):
 
 @dataclass(slots=True)
 class Made:
-    """The finished part of a tile of so many rows and columns.
+    """The finished part of a tile of `rows` x `cols`.
 
     Rectangles are only noted as they are made; the mask of the tile is drawn when it is asked for.
     """

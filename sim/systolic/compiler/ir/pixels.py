@@ -64,7 +64,7 @@ class Pixels:
         return image + down * self.stride[0] * self.image[1] + across * self.stride[1]
 
     def chunks(self, count: int, tile: int, most: int) -> list[Span]:
-        """Cut so many results into spans of at most `most`, each of which one access reaches.
+        """Cut `count` results into spans of at most `most` that one access each reaches.
 
         tile: columns of a tile of results, whole images. A span has whole images, whole rows of
         one image, or a part of one row.
@@ -79,7 +79,7 @@ class Pixels:
 
 @dataclass(frozen=True, slots=True)
 class PooledPixels:
-    """Windows of `size` pixels, at `dilation` from one another, all of which an engine reads."""
+    """Windows of `size` pixels, at `dilation` from one another, that an engine reads whole."""
 
     pixels: Pixels
     size: tuple[int, int]
@@ -91,11 +91,11 @@ class PooledPixels:
         return self.pixels.stride[0] * self.pixels.image[1]
 
     def is_large(self, most: int) -> bool:
-        """Return whether an image has more results than so many: more than fill a bank of sums."""
+        """Return whether an image has more than `most` results: more than fill a bank of sums."""
         return self.pixels.made_columns > most
 
     def rows_at_once(self, most: int) -> int:
-        """Return for how many rows of results of an image at most so many pixels are read.
+        """Return for how many rows of results of an image at most `most` pixels are read.
 
         At least one row, and all of them if the image is not large.
         """

@@ -1,6 +1,6 @@
 """Moves on the chip in up to three legs: runs go by DMA, and elements change their order in lanes.
 
-An index along a dimension is written in digits, of which each counts partitions or columns, before
+An index along a dimension is written in digits; each counts partitions or columns, before
 the move and after it. DMA brings a run of bytes from any partition to any other, but each element
 of its own costs a descriptor. An engine puts the elements of all partitions in any order at once,
 but leaves them in their partitions. So a *relay* sends long runs to partitions in which elements
@@ -32,9 +32,9 @@ MOST_BOXES = 16
 class RelayDigit(NamedTuple):
     """A digit of the indices along a group of dimensions, and what it counts on either side.
 
-    group: of which dimensions. worth: the indices that it counts. size: its values; the major-most
-    digit of a group may have fewer of the minor ones behind its last. before, after: places from
-    one value to the next, as in `ChipPlaces`.
+    group: the number of its group of dimensions. worth: the indices that it counts. size: its
+    values; the major-most digit of a group may have fewer of the minor ones behind its last.
+    before, after: places from one value to the next, as in `ChipPlaces`.
     """
 
     group: int
@@ -135,7 +135,7 @@ def relay_ends(
 
 
 def _from_first(lines: Sequence[Integers]) -> list[Integers]:
-    """Return lines of places of which only the first one begins with the first element's place."""
+    """Return lines of places; only the first line begins with the first element's place."""
     return [line if not number else line - line[0] for number, line in enumerate(lines)]
 
 
@@ -195,7 +195,7 @@ def leg_steps(
 
 
 def split_digit(digit: RelayDigit, size: int) -> tuple[RelayDigit, RelayDigit]:
-    """Return the major and the minor part of a digit, of which the minor has `size` values."""
+    """Return the major and the minor part of a digit; the minor part has `size` values."""
     major = digit._replace(
         worth=digit.worth * size,
         size=-(-digit.size // size),
@@ -342,7 +342,7 @@ def _lanes(
 ) -> tuple[list[BoxStep], list[BoxStep], list[BoxStep], list[BoxStep]]:
     """Return digits that count partitions on both sides, that spread, that gather, and the rest.
 
-    One copy takes consecutive partitions on either side, and all elements of one before those of
+    One copy takes consecutive partitions on either side, and all elements of one before any of
     the next. So what lies on partitions on both sides is major; minor to it a digit may go from
     columns to partitions, or from partitions to columns. Each value of the rest is a copy.
     """

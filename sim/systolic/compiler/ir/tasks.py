@@ -37,7 +37,7 @@ class Task:
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. Without
-    `rows` it only fills a part of the result of which the step, a select, takes nothing. turn:
+    `rows` it only fills a part of the result where the step, a select, takes no sums. turn:
     `rows` x `cols` sub-blocks of the tile it reads. move: the elements that one tile has of
     another. gather: what `rows` x `cols` of a result have of the `number`-th part, of the tile it
     reads if it reads one. convert: `rows` x `cols` of the result. bounce, reduce, pool, repeat,
@@ -81,8 +81,8 @@ class Loops:
 class Tiled:
     """The result of the second pass: the tile T(p,q), loops by node, tasks in order.
 
-    waited_columns: what takes a part of a product's tile need only wait for so many columns (0: for
-    those that one bank holds).
+    waited_columns: what takes a part of a product's tile need only wait for this many columns (0:
+    for as many as one bank holds).
     """
 
     block: tuple[int, int]

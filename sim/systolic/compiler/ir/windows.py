@@ -120,7 +120,7 @@ class SteppedWindow:
 
 @dataclass(frozen=True, slots=True)
 class FoldedWindow:
-    """A matrix of which the holder has several rows on a partition, side by side in its columns.
+    """A matrix whose rows lie several to a partition of the holder, side by side in its columns.
 
     outer, inner: the holder's view of the elements, and the matrix's own; the holder's rows are
     made of some of the dimensions of the matrix's rows, its columns of the others too. So a column
@@ -341,7 +341,7 @@ class WordWindow:
         return self.within.segments(number, row, cols)
 
     def of(self, elements: Access) -> Access:
-        """Return the access to the words of which an access of the holder names the first ones."""
+        """Return the access to words from an access that names each word's first element."""
         pattern = tuple(
             (step // self.many if count > 1 else 1, count) for step, count in elements.pattern
         )

@@ -1,8 +1,8 @@
 """Batches in DRAM whose matrices are brought or stored many at a time, as a lowering's views.
 
-A tile has rows of all matrices, or of those of a group (`ir.batch_groups`). Each matrix lies within
-such a tile, at a distance (`ir.windows`). The estimates say whether that is better than matrix by
-matrix (`cost.batches`). Not here: moves without products (`ways`).
+A tile has rows of all matrices, or of the matrices of a group (`ir.batch_groups`). Each matrix lies
+within such a tile, at a distance (`ir.windows`). The estimates say whether that is better than
+matrix by matrix (`cost.batches`). Not here: moves without products (`ways`).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from systolic.layout import Layout, Shape
 ROOM = 8
 """A tile of a batch that is brought takes no more than this part of a partition."""
 NEARLY = 1.15
-"""One group is taken if it takes at most so many times the cycles of several."""
+"""One group is taken if it takes at most this many times the cycles of several."""
 ROOM_STORED = 4
 """A tile of a group that is stored takes no more than this part of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class _InGroups:
-    """About how many cycles a batch takes in so many groups, seen as `axes`."""
+    """About how many `cycles` a batch takes in `groups` groups, seen as `axes`."""
 
     cycles: int
     groups: int
@@ -320,7 +320,7 @@ class Batches:
         return self._within(tensor, seen, held, BatchGroups(shape, held.axes, seen))
 
     def _may_store(self, tensor: str, axes: Axes, groups: int) -> bool:
-        """Return whether an output may be made in so many groups.
+        """Return whether an output may be made in `groups` groups.
 
         In one group all of it is made before it is stored: not if matrices could be stored one by
         one as they are. In several groups nothing else may take it, since no view shows it.
@@ -435,7 +435,7 @@ def _least(ways: Sequence[_InGroups]) -> _InGroups | None:
 
 
 def _can_be_grouped(axes: Axes) -> bool:
-    """Return whether a view is a batch of which each matrix has its columns at one distance."""
+    """Return whether a view is a batch whose matrices have their columns at one distance."""
     return any(axes[:-2]) and len(axes[-1]) == 1
 
 

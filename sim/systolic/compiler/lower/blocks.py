@@ -165,7 +165,7 @@ def _check_state_buffer(
 
 
 def _check_result_bank(chip: Chip, rows: int) -> None:
-    """Raise CompileError if a bank of the result buffer does not hold so many rows of a block."""
+    """Raise CompileError if a bank of the result buffer does not hold `rows` rows of a block."""
     buffer = chip.result_buffer
     if rows > buffer.bank_words:
         raise CompileError(

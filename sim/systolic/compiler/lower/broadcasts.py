@@ -16,7 +16,7 @@ from systolic.compiler.ir.nodes import Axes
 def operand_axes(axes: Axes, placed: Sequence[int | None]) -> Axes:
     """Return the view of an operand that goes with a result seen as `axes`.
 
-    placed: for each dimension of the result, that of the operand; None where it has none.
+    placed: for each dimension of the result, the operand's dimension; None where it has none.
     """
     return tuple(
         tuple(place for axis in group if (place := placed[axis]) is not None) for group in axes

@@ -39,7 +39,7 @@ MAKES_ONE = ("convert", "turn", "move", "repeat")
 """Kinds of nodes that do nothing but make a matrix on the chip."""
 
 BY_FAR = 4
-"""A turn byte by byte takes the array, so a transposing DMA must take so many times its cycles."""
+"""A transposing DMA must take this many times the cycles of a turn byte by byte on the array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class LayerBuilder(ViewMaker):
 
         Matrices within them (`windows`) are not among them: only `view` gives one.
         """
-        if tensor in self._unplaced:  # no lowering has chosen another place than that of its layout
+        if tensor in self._unplaced:  # no lowering has chosen another place than its layout's
             if self.graph.shape(tensor).layout.tiles:
                 self.homes.place_in_tiles(tensor)
             else:
@@ -456,7 +456,7 @@ class LayerBuilder(ViewMaker):
         Without tiles, all of its matrices lie side by side, as one matrix of the same bytes, unless
         they have more rows than there are partitions.
 
-        view: [batch..., rows, columns] in the order of memory, that of its tiles if it has any.
+        view: [batch..., rows, columns] in the order of memory: of its tiles if it has any.
         given: the tensor is there at cycle 0.
         """
         shape, p = self.graph.shape(tensor), block_rows(self.chip)

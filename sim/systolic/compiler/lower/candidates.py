@@ -1,4 +1,4 @@
-"""The arrangements of a move that are weighed: the factors on partitions, and those of the batch.
+"""The arrangements of a move that are weighed: which factors count partitions, which the batch.
 
 Rows are factors that follow one another in memory. The batch is taken from the major end of the
 source's order or of the result's: a batch of anything else breaks runs and saves nothing. Where
@@ -15,7 +15,7 @@ from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.factors import Move
 
 PARTS = (2, 4, 8, 16, 64)
-"""Into about how many parts a factor is cut of which the batch takes the major one."""
+"""Into about how many parts a factor is cut if the batch takes its major part."""
 MOST_TILES = 1000
 POOR = 2
 """Rows stay whole if their best part fills less than one half of the partitions that they might."""
@@ -56,7 +56,7 @@ def lane_by_lane(
 def turned(
     move: Move, rows: int, cols: int, *, either_end: bool = False, finely: bool = False
 ) -> Iterator[Arrangement]:
-    """Yield arrangements that an array of so many rows and columns can turn.
+    """Yield arrangements that an array of `rows` x `cols` can turn.
 
     Rows of a number without good parts, such as a prime, may be more: then they are several tiles.
     either_end, finely: as of `lane_by_lane`.
@@ -123,7 +123,7 @@ def _with_part(plan: Arrangement, factor: int) -> Iterator[Arrangement]:
 
 
 def _renumbered(before: Move, after: Move, rows: tuple[int, ...]) -> tuple[int, ...]:
-    """Return factors of a move as those of the same move with some factors cut."""
+    """Return factors of a move as factors of the same move with some of them cut."""
     parts, number = list[list[int]](), 0
     for size in before.sizes:
         parts.append([number])
@@ -220,5 +220,5 @@ def _with_both_parts(move: Move, places: Sequence[int], lanes: int) -> Iterator[
 
 
 def divisor(size: int, most: int) -> int:
-    """Return the largest part of a size that is at most so many."""
+    """Return the largest part of a size that is at most `most`."""
     return next(part for part in range(min(size, most), 0, -1) if size % part == 0)

@@ -1,7 +1,7 @@
 """Lowering of a causal mask: the select of an engine, which knows rows and columns by their places.
 
 If a product makes the tensor and nothing else takes it, its sums leave the result buffer through
-the select, and tiles of which no element stays are not computed (`tile`).
+the select, and tiles where no element stays are not computed (`tile`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _step(op: Operation, axes: Axes, plain: Axes) -> LaneStep:
 
 
 def _fits(axes: Axes, plain: Axes) -> bool:
-    """Return whether rows and columns of a view are those of the mask, or the other way round."""
+    """Return whether a view's rows and columns are the mask's, or the other way round."""
     return axes[-2:] in (plain, swap(plain))
 
 

@@ -251,7 +251,7 @@ def _emit(
 ) -> None:
     """Place source and result, and add the copies between windows of them.
 
-    columns: those of one copy, and those for each index of which there is one.
+    columns: of one copy, and the digits with a copy for each value.
     """
     (before, after), move = ends, plan.move
     together, apart = columns

@@ -42,7 +42,7 @@ SPARE_BYTES = 2048
 
 ADVANTAGE = 1.05
 """Turns by digits between two tensors in tiles are done if estimates say that views take more than
-so many times their cycles."""
+this many times their cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def cheapest_digit_move(
 ) -> DigitMove | None:
     """Return the best places of a source and a result on the chip with the moves between them.
 
-    If elements cross partitions so that no piece brings them home, they go over unbroken rows of
+    If elements cross partitions so that no piece brings them home, they go over unbroken rows, in
     which no element is in its partition.
 
     names: of both. permutation: axis i of the result is axis permutation[i] of the source; None: a
@@ -264,7 +264,7 @@ def emit_pieces(
 
 
 def places_at_home(chip: Chip, tensor: Tensor, *, seen: bool = True) -> Iterator[ChipPlaces]:
-    """Yield the places in which a tensor may lie: those of its tiles, or any unbroken rows.
+    """Yield the places in which a tensor may lie: in its tiles, or in any unbroken rows.
 
     seen: no places of tiles that are rows of a view.
     """

@@ -42,7 +42,7 @@ class DramPlaces:
         self._places[name] = TensorInDram(name, shape, held.base, dram_bytes(shape), held.start)
 
     def part(self, name: str, place: str, shape: ShapeInDram, first: int) -> None:
-        """Add a name for a part of a place, from so many elements behind its first byte on."""
+        """Add a name for a part of a place, from `first` elements behind its first byte on."""
         held, offset = self._places[place], first * shape.dtype.itemsize
         size = held.size_bytes - offset
         self._places[name] = TensorInDram(name, shape, held.base + offset, size, held.start)

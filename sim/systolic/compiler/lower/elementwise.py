@@ -131,7 +131,7 @@ def lower_select(builder: LayerBuilder, op: Operation) -> None:
 
 
 def _select_as(builder: LayerBuilder, op: Operation, axes: Axes) -> Matrix:
-    widened = selects(builder.chip)  # bits are those of the result's type
+    widened = selects(builder.chip)  # a select by bits needs operands of the result's type
     predicate, on_true, on_false = (
         _operand(builder, op, place, axes, widened=widened) for place in range(len(op.inputs))
     )
@@ -308,7 +308,7 @@ def _joined_step(
 
 
 def _placed(builder: LayerBuilder, op: Operation, place: int) -> tuple[int | None, ...]:
-    """Return, for each dimension of the result, that of an operand; None where it is spread."""
+    """Return, for each dimension of the result, the operand's; None where it is spread."""
     dims, out = (builder.graph.shape(name).dims for name in (op.inputs[place], op.output))
     if op.kind == "requantise":
         return placed_dims(dims, out, scaled_axes(dims, out))

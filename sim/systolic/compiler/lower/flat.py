@@ -1,4 +1,4 @@
-"""The bytes of a place in DRAM as tiles: so many of them, each with rows of bytes on partitions.
+"""The bytes of a place in DRAM as tiles: their number, each with rows of bytes on partitions.
 
 Work on bytes one after another, whatever the bytes mean, takes them in this shape. If the number of
 bytes has no suitable factors, the place is made larger, up to whole rows and tiles.
@@ -23,7 +23,7 @@ TILE_CYCLES = 64
 def flat_shape(packed: Shape, chip: Chip, *, exact: bool) -> Shape:
     """Return [tiles, rows, bytes of a row] of a packed shape, u8.
 
-    exact: bytes beyond those of the shape cost as much again as all of them.
+    exact: bytes beyond the shape's cost as much again as all of the shape's.
     """
     size, most = packed.size_bytes(), _most_row_bytes(packed, chip)
     ways = [_rounded(size, most, chip), *_factored(size, most, chip)]

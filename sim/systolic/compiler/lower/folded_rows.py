@@ -1,6 +1,6 @@
 """Operands of a product whose neighbouring rows share partitions, where that brings them sooner.
 
-An operand in DRAM is brought as a matrix of longer and fewer rows. If its rows are those of the
+An operand in DRAM is brought as a matrix of longer and fewer rows. If its rows are rows of the
 contraction, the product takes it through a window; if they are columns of the product, the array
 turns them first, a matrix for each of the neighbours. The estimates decide for both operands
 together (`cost.folded_rows`), because rows of the contraction must lie in one order in both. Not
@@ -44,7 +44,7 @@ ROOM = 8
 ROOM_TURNED = 4
 """All that is turned for a group takes at most this part of a partition."""
 CLEARLY = 0.97
-"""Rows are folded if the product ends in at most so many times the cycles it takes otherwise."""
+"""Rows are folded if the product ends in at most this many times the cycles it takes otherwise."""
 BY_FAR = 0.8
 """The same where DRAM has rows to open, where queues share engines, and for batches, whose turns
 wait for engines that copy out: estimates know little of who waits for whom there."""
@@ -261,7 +261,7 @@ class FoldedRows:
     # How they come
 
     def _contracted(self, name: str, axes: Axes, way: _Way) -> Matrix:
-        """Bring rows of the contraction, of which each partition has several."""
+        """Bring rows of the contraction, several to a partition."""
         builder = self._builder
         found = folded_contraction(builder.dram.shape(name), axes, way.rows, way.groups)
         held = self._brought(name, found.shape, found.tiles, way)

@@ -28,7 +28,7 @@ from systolic.workload.operations.index_map import NOWHERE, IndexMap
 from systolic.workload.operations.iota import IotaAttributes
 
 MOST_LONGER = 1.5
-"""A move of rows to lanes of their own may take so many times as long as copies on one lane."""
+"""A move of rows to lanes of their own may take this many times as long as copies on one lane."""
 
 
 def lower_index_map(builder: LayerBuilder, op: Operation) -> None:
@@ -91,7 +91,7 @@ def _rows_alone(found: IndexMap) -> tuple[int, ...] | None:
 
 
 def _seen_in(axes: Axes, follows: Sequence[int | None]) -> Axes:
-    """Return a view of a source as that of a result, whose further axes come in front."""
+    """Return a view of a source as a view of a result, whose further axes come in front."""
     place = {axis: number for number, axis in enumerate(follows)}
     new = tuple((number,) for number, axis in enumerate(follows) if axis is None)
     return (*new, *(tuple(place[axis] for axis in group) for group in axes))

@@ -42,7 +42,7 @@ class Images:
 
     phases: the order of rows of pixels in a padded image. 1: as they are. Otherwise first every
     `phases`-th row from the first on, then every `phases`-th from the second on, and so on. Windows
-    that step over so many rows then lie side by side, and each tap takes rows side by side.
+    that step over this many rows then lie side by side, and each tap takes rows side by side.
     """
 
     source: Shape
@@ -198,7 +198,7 @@ def channels_on_rows(builder: LayerBuilder, tensor: str) -> Matrix:
 def _columns_of_a_copy(builder: LayerBuilder, tensor: str) -> int:
     """Return how many pixels of few channels a copy from DRAM takes; 0 if they lie otherwise.
 
-    A copy has so many pixels that it moves for as long as it waits, but few enough that each queue
+    A copy has enough pixels that it moves for as long as it waits, but few enough that each queue
     has a part and that many copies have room.
     """
     if not builder.dram.holds(tensor):

@@ -86,7 +86,7 @@ def rounds_choices(
 
 
 def _order(digit: RelayDigit, place: int) -> tuple[bool, int]:
-    """Return the order of columns between two legs: those of all copies of both legs are major.
+    """Return the order of columns between two legs; digits of all copies of both legs are major.
 
     So each engine may keep to a half of them. Those side by side stay minor, as parts of words.
     """
@@ -111,7 +111,7 @@ def _lanes_between(
 ) -> tuple[tuple[RelayDigit, ...], tuple[RelayDigit, ...]] | None:
     """Return all digits, cut where need be, and those that count partitions between the legs.
 
-    together: so many minor lanes of the result, at least two of which lie in columns before.
+    together: how many minor lanes of the result; at least two of them lie in columns before.
     """
     left = list(digits)
     minor = _minor_lanes(left, together)

@@ -220,7 +220,7 @@ def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]
     """Return what matters for a product's view in the operations element by element behind it.
 
     These are the dimensions along which only an operand of such an operation has elements, such as
-    those of a bias, and the tensor that the last of the operations makes.
+    the operands of a bias, and the tensor that the last of the operations makes.
     """
     graph, tensor = builder.graph, op.output
     alone: set[tuple[int, ...]] = set()

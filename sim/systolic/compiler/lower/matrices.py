@@ -29,7 +29,7 @@ from systolic.workload import Graph, Tensor
 from systolic.workload.options import Options
 
 BlockSize = tuple[int, int] | None
-"""A matrix's own tile T(p,q); None for that of the compilation."""
+"""A matrix's own tile T(p,q); None for the compilation's."""
 PRODUCTS = ("matmul", "conv2d")
 """Operations whose sums keep engines busy: beside them bytes are turned, which need no cast."""
 ROOM = 8
@@ -49,7 +49,7 @@ class Matrices:
         types: Mapping[str, str],
         packed: Collection[str],
     ) -> None:
-        """Begin with a graph; the arguments are those of the builder."""
+        """Begin with a graph; the builder takes the same arguments."""
         self.graph, self.chip, self.options = graph, chip, options
         self._types, self._packed = types, frozenset(packed)
         self._layer = ""
@@ -220,7 +220,7 @@ class Matrices:
     ) -> Matrix:
         """Return a matrix of a place seen as `shape`, for a move to `tensor`.
 
-        dram: the place it is brought from ("": a node makes it). shared: so many queues move each
+        dram: the place it is brought from ("": a node makes it). shared: how many queues move each
         of its tiles, which have all of its columns (0: tiles as the compilation cuts them).
         height: the rows of such a tile (0: as many as there are partitions).
         """
@@ -320,7 +320,7 @@ class Matrices:
         return self.add(found)
 
     def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
-        """Return a new matrix of so many columns, which is no view of a tensor of the graph."""
+        """Return a new matrix of `cols` columns (0: as many), no view of a tensor of the graph."""
         made = like.anew(self.new_name(like.tensor))
         return self.add(replace(made, dtype=dtype, cols=cols, block=None, shared=0))
 
@@ -393,7 +393,7 @@ class Matrices:
         return matrix
 
     def fixed(self, matrix: Matrix, tensor: str, width: int) -> Matrix:
-        """Return the matrix in unbroken rows of so many elements, where the tensor's place is."""
+        """Return the matrix in unbroken rows of `width` elements, where the tensor's place is."""
         home = self.graph.tensor(tensor)
         byte = matrix.byte if home.byte is None else home.byte
         found = replace(matrix, width=width, partition=home.partition, byte=byte)
@@ -473,7 +473,7 @@ class Matrices:
         )
 
     def pack(self, elements: Matrix, packed: Matrix, bits: int) -> None:
-        """Add the packing of elements, of which nothing is left."""
+        """Add the packing of elements; the matrix of elements is not kept."""
         self._nodes.append(Node("pack", self._layer, (elements.name,), packed.name, bits=bits))
 
     def withdraw(self, node: Node) -> tuple[tuple[Matrix, ...], Axes]:
@@ -567,11 +567,11 @@ class Matrices:
         return floats and not self.chip.pe_array.turns_by_passing(dtype)
 
     def _is_narrow(self, cols: int, shape: Shape) -> bool:
-        """Return whether a tile of so many columns leaves room for tiles of other matrices."""
+        """Return whether a tile of `cols` columns leaves room for tiles of other matrices."""
         return cols * shape.dtype.itemsize <= self.chip.state_buffer.bytes_per_partition // ROOM
 
     def _find_dealt(self) -> set[str]:
-        """Return the tensors of which a view may be turned to strands: its tiles are not cut.
+        """Return the tensors with a view that may be turned to strands: its tiles are not cut.
 
         They are outputs whose rows share partitions, the tensors that a transpose or a relayout
         brings into such an output, and the operand whose columns become its rows in a product.

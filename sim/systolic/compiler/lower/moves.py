@@ -102,7 +102,7 @@ def bring_without_gaps(
 ) -> None:
     """Bring an input in DRAM to the chip or to a place without tiles and gaps, if that pays.
 
-    axes: the view as which work wants it. To the chip it comes in whole rows, of which the gaps are
+    axes: the view that work wants. It comes to the chip in whole rows, whose gaps are
     left out. From another place it is brought by what takes it. work_cycles: of what takes it,
     which begins when all rows are there.
     """

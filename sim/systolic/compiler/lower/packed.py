@@ -1,11 +1,12 @@
 """Lowering of narrow types: a graph in bytes, and packed tensors unpacked before and packed after.
 
 Work on a narrow type is work on u8 (`systolic.compiler.ir.carried`). So the operations are lowered
-as those of a graph in which every narrow tensor is of u8, and a packed one has another name there,
-that of its elements. An input that is packed is unpacked first: in DRAM to a place of its elements;
-on the chip lane by lane, to a matrix in which an element lies at its address in elements. A result
-is packed in the same way at the end. Bits of padding keep what they were: if there are any, the
-place of a result's elements begins as what its bytes hold. Not here: shifts and masks (`schedule`).
+as operations of a graph in which every narrow tensor is of u8, and a packed one has another name
+there, that of its elements. An input that is packed is unpacked first: in DRAM to a place of its
+elements; on the chip lane by lane, to a matrix in which an element lies at its address in elements.
+A result is packed in the same way at the end. Bits of padding keep what they were: if there are
+any, the place of a result's elements begins as what its bytes hold. Not here: shifts and masks
+(`schedule`).
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _in_bytes(
 ) -> Graph:
     """Return a graph with narrow tensors in u8; packed ones have the name of their elements.
 
-    whole: tensors of which the bytes are moved.
+    whole: tensors whose bytes are moved.
     """
     names = {name: packed[name].elements if name in packed else name for name, _ in graph.tensors}
     tensors = [

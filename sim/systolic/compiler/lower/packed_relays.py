@@ -1,10 +1,11 @@
 """Lowering of moves of packed tensors on the chip: in bytes first, then unpacked, then sent.
 
 Where several elements share a byte, a byte is moved for the price of one element. So an engine
-brings the bytes of each lane in the order in which the result has its elements, apart from those of
-one byte. Then they are unpacked in planes, four bytes of a word at once: element k of all bytes is
-a plane, in which neighbours are neighbours in the result. DMA sends their runs to the places of
-the result. Not here: elements without padding that share bytes on both sides (`whole_bytes`).
+brings the bytes of each lane in the order in which the result has its elements, but for the
+elements of one byte. Then they are unpacked in planes, four bytes of a word at once: element k of
+all bytes is a plane, in which neighbours are neighbours in the result. DMA sends their runs to the
+places of the result. Not here: elements without padding that share bytes on both sides
+(`whole_bytes`).
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class _BytePlanner:
     def moves(
         self, start: ChipPlaces, stop: ChipPlaces, permutation: Sequence[int] | None
     ) -> Iterator[_ByteRelay]:
-        """Yield moves from the places of all elements, unpacked, to those of a result."""
+        """Yield moves from the places of all elements, unpacked, to the places of a result."""
         ends = relay_ends(start, stop, permutation)
         parts = None if ends is None else self._in_bytes(ends)
         if ends is None or parts is None:
@@ -161,7 +162,7 @@ class _BytePlanner:
         return sum(ticks) + self._unpacking(columns)
 
     def _unpacking(self, columns: int) -> int:
-        """Return about how many ticks an engine takes to unpack so many bytes of each lane."""
+        """Return about how many ticks an engine takes to unpack `columns` bytes of each lane."""
         words = columns if columns % WORD_BYTES else columns // WORD_BYTES
         return self.ways * words * min(map(self.chip.period, self.chip.lane_engines), default=0)
 

@@ -27,7 +27,7 @@ from systolic.compiler.lower.relays import lanes_between
 def bring_operands(builder: LayerBuilder, moved: Sequence[MovedOperand]) -> None:
     """Place the operands of a product that engines may move, and add their moves.
 
-    moved: those that may be moved, some of which the array may turn instead.
+    moved: operands that may be moved; the array may turn some of them instead.
     """
     for operand in moved:
         if operand.is_sooner_moved:

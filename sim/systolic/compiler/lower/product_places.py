@@ -45,12 +45,12 @@ from systolic.compiler.lower.views import home_views
 from systolic.layout import Layout
 
 LEFT = 4
-"""One in so many parts of the state buffer is left free where an operand is moved, not turned."""
+"""One of this many parts of the state buffer is left free where an operand is moved, not turned."""
 TRIED = 4
 """Of how many ways to spread an operand the copies are worked out."""
 
 FEWER = 1.25
-"""An operand is spread, or goes as a relay, if another way takes so many times the cycles by its
+"""An operand is spread, or goes as a relay, if another way takes this many times the cycles by its
 estimate.
 """
 

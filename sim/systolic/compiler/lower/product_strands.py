@@ -47,7 +47,7 @@ def made_in_strands(
 
 
 def _has_steps(matrix: Matrix) -> bool:
-    """Return whether every so many columns of a matrix are one access, in any of its tiles."""
+    """Return whether columns at one step are one access, in any tile of a matrix."""
     match matrix.window:
         case None:
             return matrix.block is not None and matrix.block[1] >= matrix.cols
@@ -59,7 +59,7 @@ def _has_steps(matrix: Matrix) -> bool:
 
 
 def _stepped(builder: LayerBuilder, matrix: Matrix, first: int, cols: int, step: int) -> Matrix:
-    """Return some columns of a matrix, every so many from the first on, as a matrix."""
+    """Return every `step`-th of some columns of a matrix, from `first` on, as a matrix."""
     within = matrix.window
     assert within is None or isinstance(within, MatrixWindow | DigitWindow)
     window = SteppedWindow(matrix.holder, first, step, within)

@@ -20,7 +20,7 @@ from systolic.workload import Operation
 from systolic.workload.operations.reduce import ReduceAttributes, kept_axes
 
 MOST_LONGER = 1.5
-"""Instructions that sum up as well may take so many times as long as one that does not.
+"""Instructions that sum up as well may take this many times as long as one that does not.
 
 The engine that would reduce is spared about as many cycles as that one takes.
 """

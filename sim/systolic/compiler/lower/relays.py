@@ -2,7 +2,7 @@
 
 The compiler chooses which digits of the indices count partitions while elements change their order
 (`ir.relays`). Few of them make few lanes busy, and digits that are minor in memory on one side make
-its runs short. So it tries those of the source, those of the result, and others beside them that
+its runs short. So it tries the source's, the result's, and others beside them that
 fill the partitions, and takes the least estimate. Not here: which way is cheaper than a relay.
 """
 
@@ -57,23 +57,23 @@ from systolic.workload.options import Options
 LEAST_CYCLES = 1000
 """Ways that take no longer are not compared with relays: two legs wait for two latencies."""
 FEWER = 1.05
-"""Relays are done if estimates say that another way takes so many times their cycles."""
+"""Relays are done if estimates say that another way takes this many times their cycles."""
 COPIED = 0.4
 """Rounds are done in place of a copy lane by lane if they take this part of one engine's cycles:
 several engines share such a copy in few instructions."""
 NEAR = 1.5
-"""Ways that take at most so many times as long as an engine in all lanes are taken as they are."""
+"""A way that takes at most this many times as long as an engine in all lanes is taken as it is."""
 MOST_COPIES = 600
 """The most copies of a leg."""
 ROUGHLY = 2
-"""Relays are worked out if their rough estimates are at most so many times another way's cycles:
+"""Relays are worked out if their rough estimates are at most this many times another way's cycles:
 two engines may share rounds."""
 TRIED = 8
-"""Of how many choices the copies are worked out, those of the least rough estimates."""
+"""For how many choices, those with the least rough estimates, copies are worked out."""
 RAGGED = 2, 3, 4
-"""So many parts a digit may have of which the last one is smaller."""
+"""How many parts a digit may have whose last part is smaller."""
 MOST_BESIDE = 2
-"""The most digits that fill partitions beside those of the source or of the result."""
+"""The most digits that fill partitions beside digits of the source or of the result."""
 
 
 def moved_from_place_to_place(
@@ -199,7 +199,7 @@ class RelayChoice:
     lanes: tuple[RelayDigit, ...]
 
     def are_lanes(self, *, before: bool) -> bool:
-        """Return whether the partitions are those of the source (before), or of the result."""
+        """Return whether digits count partitions as in the source (before), or as in the result."""
         step = LANE
         for digit in reversed(self.lanes):
             if (digit.before if before else digit.after) != step:
@@ -371,7 +371,7 @@ class RelayPlanner:
 def relay_choices(
     digits: Sequence[RelayDigit], most: int, *, whole: bool = False
 ) -> Iterator[RelayChoice]:
-    """Yield which digits may count partitions: those of one side, and others that fill the rest.
+    """Yield which digits may count partitions: one side's, and others that fill the rest.
 
     whole: no digit is cut so that its last part is smaller.
     """

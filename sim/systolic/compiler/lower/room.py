@@ -63,7 +63,7 @@ def _check_together(what: str, tensors: Sequence[Tensor], chip: Chip) -> None:
 
 
 def _taken(tensor: Tensor, chip: Chip) -> tuple[int, int]:
-    """Return the least bytes that a tensor takes of each of so many partitions."""
+    """Return the least bytes that a tensor takes of a partition, and how many partitions."""
     if tensor.shape.layout.tiles:
         lies = Scattered.of(tensor, chip).spreading
         return lies.elements * tensor.shape.element_bits // BYTE_BITS, lies.partitions

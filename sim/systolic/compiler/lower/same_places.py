@@ -1,7 +1,7 @@
 """A tensor on the chip whose result lies where it is: nothing moves.
 
 Where both have tiles, these may give each element one place: merged dimensions in front of tiles
-leave it. A tensor without tiles may lie in those of the other one, if its rows stay unbroken, with
+leave it. A tensor without tiles may lie in the other one's tiles, if its rows stay unbroken, with
 gaps behind them: the compiler chooses how far apart they lie, and prints it. Not here: views, which
 other work may take too.
 """
@@ -68,7 +68,7 @@ def lies_alike(
 
 
 def _both_in_tiles(ends: tuple[Tensor, Tensor], chip: Chip) -> tuple[Shape, Shape] | None:
-    """Return both shapes, one without tiles in those of the other; None if neither has tiles."""
+    """Return both shapes, one without tiles in the other's; None if neither has tiles."""
     one, other = (end.shape for end in ends)
     if one.layout.tiles and other.layout.tiles:
         return one, other

@@ -78,7 +78,7 @@ class StrandTensors:
         return self._parts[held.name, part]
 
     def rows_of(self, strands: Strands) -> list[Matrix]:
-        """Return the strands one by one: every so many rows of the tensor."""
+        """Return the strands one by one: rows of the tensor at one step."""
         many = min(strands.ways, strands.rows)
         return [self._part_of(strands, strands.part(row)) for row in range(many)]
 

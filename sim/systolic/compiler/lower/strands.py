@@ -33,7 +33,7 @@ class Strands:
         return self.holder.cols // self.ways
 
     def part(self, row: int, col: int = 0, every: int = 1) -> StrandPart:
-        """Return the rows of a strand; of their columns every so many, from `col` on."""
+        """Return the rows of a strand; every `every`-th of their columns, from `col` on."""
         return StrandPart(
             -(-(self.rows - row) // self.ways),
             -(-(self.cols - col) // every),
@@ -55,8 +55,8 @@ class StrandPart:
 def turned_parts(source: Strands, target: Strands) -> Iterator[tuple[StrandPart, StrandPart]]:
     """Yield the parts of a tensor, and of its transpose, that one product with an identity turns.
 
-    The rows of the transpose are the columns of the source: a strand of them is every so many of
-    these columns.
+    The rows of the transpose are the columns of the source: a strand of them has, at one step, some
+    of these columns.
     """
     for row in range(min(source.ways, source.rows)):
         for col in range(min(target.ways, target.rows)):

@@ -93,7 +93,7 @@ def steps_in_phases(builder: LayerBuilder, tensor: str, images: Images) -> bool:
 
 
 def _shared_tiles(taps: tuple[int, ...], many: int) -> _TapTiles:
-    """Return the tiles of so many taps each, of which those that are alike lie in memory once."""
+    """Return the tiles of `many` taps each; tiles that are alike lie in memory once."""
     held: list[tuple[int, ...]] = []
     read: list[tuple[int, int]] = []
     for first in range(0, len(taps), many):
@@ -155,7 +155,7 @@ def _gathered(
     sides: tuple[int, int],
     shifts: tuple[int, ...],
 ) -> Matrix:
-    """Return tiles that have those of a source once for each shift.
+    """Return tiles that have a source's tiles once for each shift.
 
     sides: the columns of the source's tiles, and of these. What would lie behind the end of images
     is 0, and is not read.

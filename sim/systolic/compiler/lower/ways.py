@@ -1,7 +1,7 @@
 """The ways of a move from DRAM to DRAM, a row each, and the choice of the cheapest by estimate.
 
 A way has arrangements: which factors lie on partitions, which along the address, and which are gone
-through tile by tile. The estimates are those of `systolic.compiler.cost.arrangements`.
+through tile by tile. The estimates come from `systolic.compiler.cost.arrangements`.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
 
 
 def _without_tiles(planner: Planner, move: Move) -> Iterator[Arrangement]:
-    """Yield the orders in which copies within DRAM go: that of the source, and of the result.
+    """Yield the orders in which copies within DRAM go: the source's and the result's.
 
     Only of elements that lie side by side in both: else each would be a descriptor of its own.
     """

@@ -1,7 +1,7 @@
 """Which parts do a group of operations: of several ways the one that takes the fewest ticks.
 
 A group is done as one part; or its product by itself, and what goes element by element over the
-result as streams; or a composite operation by operation; or its result is made box by box. A way of
+result as streams; or a composite operation by operation; or its result is made box by box. A way in
 which a part does not fit the chip is none. Equal parts are compiled, and judged, once.
 """
 
@@ -75,7 +75,7 @@ class Chooser:
     def parts(self, graph: Graph, group: Sequence[Operation]) -> list[GraphPart]:
         """Return the parts that do a group.
 
-        Raises CompileError if no way fits the chip; the error is that of the smallest part.
+        Raises CompileError if no way fits the chip; the error names the smallest part.
         """
         found = []
         for share in self._best(graph, group).shares:

@@ -83,7 +83,7 @@ class _Assembly:
         self._lies: dict[str, ShapeInDram] = {}
 
     def _taken(self, step: GraphPart | Operation) -> list[str]:
-        """Return the tensors of which a step uses boxes."""
+        """Return the tensors that a step reads or writes box by box."""
         if not isinstance(step, GraphPart):
             return []
         return [self._same[name] for name in (*step.graph.inputs, *step.graph.outputs)]

@@ -2,7 +2,7 @@
 
 A group is a product with what goes element by element over its result, a chain of such operations,
 the parts of a composite, or one operation. A tensor between operations may lie in DRAM in any
-layout. So a transpose, relayout or reshape of which one end is such a tensor moves nothing where
+layout. So a transpose, relayout or reshape from or to such a tensor moves nothing where
 that tensor may lie as the other end does: it is another name for the same bytes.
 """
 
@@ -29,7 +29,7 @@ FOLLOWS = (*ELEMENT_WISE, "conv2d", "pool")
 class Divided:
     """A graph whose tensors lie in DRAM, and what to do in turn.
 
-    steps: groups of operations, the last of which makes what others take; or one operation, whose
+    steps: groups of operations, whose last one makes what others take; or one operation, whose
     result has the bytes of its operand (`same`).
     """
 

@@ -1,4 +1,4 @@
-"""Places of tensors in DRAM: those of the user's at fixed ones, others where room is free."""
+"""Places of tensors in DRAM: the user's at fixed ones, others where room is free."""
 
 from __future__ import annotations
 

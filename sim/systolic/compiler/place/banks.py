@@ -103,7 +103,7 @@ class BanksByRole:
     def apart(self, matrix: str, wish: Wish, taken: Collection[int]) -> Wish:
         """Return a wish that leaves out banks in which tiles lie that are read at the same time.
 
-        Of the other banks those of the wish come first, then those that hold few tiles which are
+        Of the other banks the wish's come first, then those that hold few tiles which are
         streamed. What engines read may lie with stationary tiles too, which are read in loads only.
         The wish stays as it is if every bank is taken.
         """
@@ -122,10 +122,10 @@ class BanksByRole:
     def across(
         self, matrix: str, wish: Wish, size: int, before: int, taken: Collection[int] = ()
     ) -> Wish:
-        """Return a wish for so many bytes of a matrix, `before` of which lie before a bank's end.
+        """Return a wish for `size` bytes of a matrix, of them `before` before a bank's end.
 
         If no such bytes are free, the wish stays as it is. Both banks are rather none of those that
-        are taken by what is read in the same cycles, and then those of the matrix's role. Beside
+        are taken by what is read in the same cycles, and then banks of the matrix's role. Beside
         matrices whose banks are given, from the first on, these lie in the last ones; but what is
         read keeps out of the very last one, where an identity is read too.
         """
@@ -194,7 +194,7 @@ def _kept_apart(layers: Layers, roles: dict[str, Role]) -> dict[str, Role]:
 
 
 def _read_once_per_lane(layers: Layers) -> frozenset[str]:
-    """Return the results, among images, of which engines read one element for each lane."""
+    """Return the results, among images, that engines read by one element for each lane."""
     if all(matrix.block is None for matrix in layers.matrices):
         return frozenset()
     matrices = {matrix.name: matrix for matrix in layers.matrices}
@@ -259,7 +259,7 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
 def _leave_to_images(count: dict[Role, int]) -> None:
     """Let moving tiles have at least two banks, of the role that has most, if it keeps as many.
 
-    The array streams the images of one layer while those of the next are written.
+    The array streams the images of one layer while images of the next are written.
     """
     most = max(count, key=lambda role: count[role])
     wanted = OF_IMAGES - count.get("moving", OF_IMAGES)

@@ -19,11 +19,11 @@ ALIGNMENT = 4
 FEW_BANKS = ALIGNMENT + 1
 """How many banks are looked at from each end of a free interval.
 
-Among so many, every way in which a whole bank can lie among whole words occurs.
+Among this many, every way in which a whole bank can lie among whole words occurs.
 """
 
 RECENT = 4
-"""Of what is given back the last so many: of a few tasks."""
+"""How many of the places given back last are the last choice: what a few tasks gave back."""
 
 End = Literal["low", "high"]
 
@@ -77,7 +77,7 @@ class Room:
         self.fresh = [Interval(0, self.size_bytes)]
 
     def take(self, size_bytes: int, wish: Wish) -> tuple[int, list[Ref]] | None:
-        """Return the start of so many free bytes, and their last users; None if there is none."""
+        """Return the start of `size_bytes` that are free, and their last users, or None."""
         size = in_words(size_bytes)
         start = self.find(size, wish)
         if start is None:
@@ -171,7 +171,7 @@ class Room:
     def _oldest(self, piece: Interval, size: int, *, high_first: bool) -> tuple[int, int] | None:
         """Return the best place in a free piece, and before it the number of its latest bytes.
 
-        The number is that of the bytes in the place that were given back last. The place is
+        The number belongs to the bytes of the place that were given back last. The place is
         negative if the highest is wanted. The places are gone through in order. `latest` is a queue
         of bytes in the place. Bytes leave it once bytes behind them were given back later, so its
         first entry was given back last of all. Each entry comes and goes once, so the work grows

@@ -3,8 +3,8 @@
 The port of a bank serves one queue at a time. Queues that have other rows of a tile go through its
 columns in step. In one bank they take turns for all of it. In two, one is held back at the first
 port, and from then on they are in different banks. Where copies are spread over the engines the
-queues have other columns, of which each half has a port of its own. Not here: DRAM with channels
-and banks, where a queue needs the port for single bursts only.
+queues have other columns, and each half of these has a port of its own. Not here: DRAM with
+channels and banks, where a queue needs the port for single bursts only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Halves:
     buffer_bytes: int
 
     def halved(self, wish: Wish, size: int, held: Mapping[int, int]) -> Wish:
-        """Return a wish for so many bytes across the end of a bank of a wish.
+        """Return a wish for `size` bytes across the end of a bank of a wish.
 
         held: how many tiles lie in each bank. Pairs of banks that hold few come first, then those
         with a bank that is not wished for, and the wish itself last.
@@ -55,7 +55,7 @@ class Halves:
         return replace(wish, ranges=(*halves, *banks))
 
     def within(self, wish: Wish, size: int, held: Mapping[int, int]) -> Wish:
-        """Return a wish for so many bytes in one bank of a wish, those first that hold few tiles.
+        """Return a wish for `size` bytes in one bank of a wish; banks with few tiles come first.
 
         held: how many lie in each bank. The ends of banks are left to halves if there is room.
         """

@@ -7,7 +7,7 @@ it, and spilled otherwise. Not here: the transfers (`schedule` makes them).
 A tile can only be brought when the bytes for it are no longer in use. If tiles are used in turn,
 over and over, the tile that is needed again latest is the one that was used last. So each new tile
 would get bytes that have just been in use, and no tile could be brought ahead. With `rest_tasks` a
-tile that has not been used for so many tasks leaves before any other.
+tile that has not been used for this many tasks leaves before any other.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Residency:
     def fix(
         self, starts: Mapping[MatrixTile, int], size_bytes: int, wish: Wish, *, forever: bool
     ) -> bool:
-        """Place tiles at their bytes in a piece of so many bytes; False if that has no room.
+        """Place tiles at their bytes in a piece of `size_bytes`; False if there is no room.
 
         forever: the bytes are never given back.
         """
@@ -183,7 +183,7 @@ class Residency:
         return self.task - last >= self.rest_tasks
 
     def no_room(self, what: str, size: int, pinned: Collection[MatrixTile]) -> RoomError:
-        """Return the error for so many bytes that have no room beside the tiles used with them.
+        """Return the error for `size` bytes that have no room beside the tiles used with them.
 
         Its numbers add up: the bytes needed, rounded to whole words, exceed the bytes that are free
         or the largest free piece.

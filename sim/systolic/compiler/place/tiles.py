@@ -140,7 +140,7 @@ class OnChip:
         """Return the matrices that lie across two banks, so that engines share their copies.
 
         There are none unless some are large, and all have room together. If not all may have gaps
-        of a bank before them, those of more than a bank have none. Beside other work only the ends
+        of a bank before them, tiles of more than a bank have none. Beside other work only the ends
         of moves for which engines are idle do.
         """
         alone = held = [matrix for matrix in self.matrices.values() if matrix.window is None]
@@ -203,7 +203,7 @@ class OnChip:
         return self.banks.apart(tile.matrix, wish, self._banks_of_all(besides))
 
     def _across_banks(self, matrix: str, wish: Wish, size: int) -> Wish:
-        """Return a wish for so many bytes of a matrix across two banks.
+        """Return a wish for `size` bytes of a matrix across two banks.
 
         Half of them lie in each. What two engines write, and nothing else moves on, is divided as
         they are fast: each writes in one bank.
@@ -216,7 +216,7 @@ class OnChip:
         return self.banks.across(matrix, wish, in_words(size), before, taken)
 
     def _in_halves(self, tile: MatrixTile, wish: Wish) -> Wish:
-        """Return the wish for a tile in a graph of which queues share some tiles."""
+        """Return the wish for a tile in a graph where queues share some tiles."""
         if not self._halves.matrices:
             return wish
         held = Counter(n for r in self.memory.resident.values() for n in self._banks_of(r))
@@ -252,7 +252,7 @@ class OnChip:
         return found
 
     def parts_made(self, tile: MatrixTile) -> list[tuple[PartWindow, Mask]]:
-        """Return each part of a tile's elements, and of which elements it is made part by part."""
+        """Return each part of a tile's elements, and the elements it is made of, part by part."""
         dtype, made = self._parts_made.get(tile, ("", []))
         return [
             (PartWindow(tile.matrix, len(made), part, dtype), each.mask())

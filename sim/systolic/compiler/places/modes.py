@@ -32,13 +32,13 @@ from systolic.arrays import Integers
 
 
 class Mode(NamedTuple):
-    """An extent of so many indices, and a step on each side; a step of 0 repeats one place."""
+    """An extent (a number of indices), and a step on each side; a step of 0 repeats one place."""
 
     extent: int
     steps: tuple[int, ...]
 
     def times(self, factor: int) -> tuple[int, ...]:
-        """Return the steps of a mode that takes so many indices at a time."""
+        """Return the steps of a mode that takes `factor` indices at a time."""
         return tuple(step * factor for step in self.steps)
 
 
@@ -127,7 +127,7 @@ def refine(one: Modes, other: Modes) -> Modes | None:
 def compose(outer: Modes, inner: Modes) -> Modes | None:
     """Return the map that takes an index by `inner` (of one side) to an index of `outer`.
 
-    So the place of index i is that of ``places(inner)[i]``. None if no nest has these places.
+    Index i of the result lies where ``places(inner)[i]`` lies. None if no nest has these places.
     """
     found: list[Mode] = []
     for mode in inner:

@@ -35,7 +35,7 @@ from systolic.workload.options import Options
 HeldAccess = tuple[Access, Region]
 """A place in a buffer, and the region that notes the instructions that use it."""
 MadeMatrix = tuple[Matrix, int]
-"""A matrix that is made: of which tensor's view, and which of its matrices."""
+"""A matrix that is made: the tensor whose view it belongs to, and its number there."""
 AS_FAST = 1.1
 """One engine takes sums out beside another that goes over them if it takes at most so much longer.
 
@@ -87,7 +87,7 @@ class EngineWork:
         self.add(work, reads, writes)
 
     def fill(self, task: Task, out: Matrix, value: float) -> None:
-        """Write one value to a part of a result of which no sums are wanted."""
+        """Write one value to a part of a result where no sums are wanted."""
         (rows,), (cols,) = task.cols, task.moving
         target, made = self._tiles.make_reach(out, task.number, rows, cols)
         step = partial(Memset, value=value)

@@ -164,7 +164,7 @@ def _within(index: Integers, first: int, size: int) -> Integers:
 
 
 def _pieces(source: Access, target: Access, most: int) -> Iterator[tuple[Access, Access]]:
-    """Cut two accesses in the same places, in pieces of at most so many elements if steps allow."""
+    """Cut two accesses in the same places, in pieces of at most `most` elements if steps allow."""
     (_, count), *inner = source.pattern
     many = max(1, most // math.prod(inside for _, inside in inner))
     for part in spans(0, count, count, many):

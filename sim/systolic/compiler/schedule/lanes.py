@@ -74,7 +74,7 @@ class LaneMaker:
                 return
 
     def comes_in(self, task: Task, tile: MatrixTile, many: int) -> list[Span]:
-        """Return the columns that `convert` may take one after another, in so many equal parts.
+        """Return the columns that `convert` may take one after another, in `many` equal parts.
 
         None unless the tile is all that the task reads, as it lies, and each part is one access in
         all windows.
@@ -159,7 +159,7 @@ class LaneMaker:
         self._engines.do(step, *regions, self._engines.engine, source=taken, target=given)
 
     def _pool_by_rows(self, task: Task, pooled: PooledPixels, image: int, at_once: int) -> None:
-        """Reduce the windows of a large image: of so many rows of results at once."""
+        """Reduce the windows of a large image: `at_once` rows of results at once."""
         pixels, (height, width) = pooled.pixels, pooled.pixels.made
         for rows in spans(0, height, height, at_once):
             read = image * pixels.image_columns + rows.first * pooled.columns_down

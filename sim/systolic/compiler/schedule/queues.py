@@ -36,8 +36,8 @@ class DmaQueues:
         """Return the queue that will be free first: it, and the DMA engine that it belongs to.
 
         Of two that are equal the one of the direction is taken. besides: queues that move other
-        parts of the same tile, which are not taken if others can be. beside: so many times as many
-        queues as are useful otherwise.
+        parts of the same tile, which are not taken if others can be. beside: how many times as many
+        queues as are useful otherwise are taken.
         """
         own: Collection[int] = self._of_direction(inwards=inwards)
         some: Collection[int] = range(self.chip.dma.useful_queues) if anywhere else own
@@ -55,7 +55,7 @@ class DmaQueues:
         return queue
 
     def _with_others(self, queues: Collection[int], times: int) -> list[int]:
-        """Return these queues and the next ones of their direction, so many times as many."""
+        """Return these queues and the next ones of their direction, `times` times as many."""
         dma = self.chip.dma
         found = (queue + n * dma.useful_queues for n in range(times) for queue in queues)
         return [queue for queue in found if queue < dma.queues]
@@ -73,7 +73,7 @@ class DmaQueues:
         return len(self._of_direction(inwards=True))
 
     def loads_are_over(self) -> None:
-        """Note that the queues of loads are as free as those of stores.
+        """Note that the queues of loads are as free as the queues of stores.
 
         What is stored now depends on what they have brought, so they are done with it.
         """

@@ -41,7 +41,7 @@ class SumBanks:
         return bank
 
     def access(self, dtype: str, columns: int, words: int, bank: int) -> tuple[Access, Region]:
-        """Return the place of so many words of each column in a bank."""
+        """Return the place of `words` words of each column in a bank."""
         _, start = self._slots.at(bank)
         assert words <= self._slots.rows
         found = Access(Buffer.RESULT, dtype, 0, columns, start, ((1, words),))

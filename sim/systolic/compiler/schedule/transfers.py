@@ -45,9 +45,9 @@ MOST_PARTS = 4, 2
 class Sharing:
     """Whether more queues share tiles than usually do.
 
-    even_loads: so many share tiles of a matrix that each queue brings as many parts. spread_stores:
-    all queues share each tile that is stored when nothing is brought any more, of the last as many
-    as there are queues.
+    even_loads: as many queues share tiles of a matrix as bring equally many parts each.
+    spread_stores: all queues share each tile that is stored when nothing is brought any more, of
+    the last as many as there are queues.
     """
 
     even_loads: bool = False
@@ -61,7 +61,7 @@ AS_USUAL = Sharing()
 class _Spill:
     """The place of a tile in DRAM that has none of its own, and which elements are there.
 
-    parts: of which elements only some parts are there, for each of these parts.
+    parts: for elements of which only some parts are there, each of these parts.
     """
 
     base: int
@@ -71,7 +71,7 @@ class _Spill:
 
 
 def may_join(chip: Chip, *, multiplies: bool) -> bool:
-    """Return whether the queues of one direction help those of the other when they have no more.
+    """Return whether queues of one direction help the other direction when they have no more.
 
     Where DRAM has rows to open, further queues at once would close one another's. Where all engines
     move each copy, further queues gain nothing unless products leave some idle. More than two
@@ -128,8 +128,8 @@ class CopyMaker:
     ) -> None:
         """Copy a tile from DRAM to its place.
 
-        anywhere: the queues of stores are free as well. parts: the columns of so many parts with
-        which work may begin one after another, if all else waits for the tile.
+        anywhere: the queues of stores are free as well. parts: the columns of a number of parts
+        with which work may begin one after another, if all else waits for the tile.
         """
         if spill := self._spills.get(tile):
             for held in parts_of(spill.stored):
@@ -285,7 +285,7 @@ class CopyMaker:
         self._move(out_of, into, read, written, inwards=True, anywhere=True)
 
     def _copy_box(self, task: Task, node: Node) -> None:
-        """Copy a queue's part of the elements of one place to those of another."""
+        """Copy a queue's part of the elements of one place to the elements of another."""
         ends = [self._places[name] for name in (node.origin, node.dram)]
         read, written = (self._region(place) for place in ends)
         self._begin_phase(node, written)

@@ -85,7 +85,7 @@ class TurnMaker:
                         self._drain_turned((sums, region), (out, task.number), cols, some)
 
     def _copied_together(self, matrix: Matrix, rows: int, cols: int) -> int:
-        """Return how many results of turns of so many rows and columns are copied out together."""
+        """Return how many results of turns of `rows` x `cols` are copied out together."""
         key = matrix.dtype, rows, cols
         if key not in self._together:
             self._together[key] = turns_copied_together(self._chip, self._options, *key)

@@ -18,8 +18,8 @@ ALIGNED_BYTES = 4
 class BufferSize(NamedTuple):
     """The bytes of a buffer in each of some banks that follow one another, at the same place there.
 
-    middle: the byte that begins the second of two banks (0: any). piece_bytes: what uses other
-    pieces of so many bytes need not be waited for (0: all of it is one piece).
+    middle: the byte that begins the second of two banks (0: any). piece_bytes: users of other
+    pieces, of this many bytes, need not be waited for (0: all of it is one piece).
     """
 
     size_bytes: int
@@ -38,7 +38,7 @@ class Buffers:
 
     @classmethod
     def of(cls, chip: Chip, free: int) -> Buffers:
-        """Return the empty banks of a chip, of which the bytes from `free` on are kept."""
+        """Return the empty banks of a chip; the bytes from `free` on are kept."""
         bank = chip.state_buffer.bank_bytes
         firsts = range(0, bank * chip.state_buffer.banks, bank)
         return cls(bank, [0] * len(firsts), [min(bank, max(0, free - n)) for n in firsts])
@@ -69,7 +69,7 @@ class Buffers:
         return bank * self.bank_bytes + first
 
     def _place_in(self, size_bytes: int, banks: int) -> int | None:
-        """Take bytes of several banks, those of which the fewest are taken."""
+        """Take bytes of several banks: of the banks with the fewest bytes taken."""
         starts = range(len(self.taken) - banks + 1)
         taken = [max(self.taken[n : n + banks]) for n in starts]
         for first in sorted(starts, key=lambda n: taken[n]):
@@ -81,7 +81,7 @@ class Buffers:
         return None
 
     def _empty(self, banks: int, step: int = 1) -> int | None:
-        """Take so many empty banks side by side; return the first byte of the first."""
+        """Take `banks` empty banks side by side; return the first byte of the first."""
         for first in range(0, len(self.taken) - banks + 1, step):
             end = first + banks
             if not any(self.taken[first:end]) and min(self.room[first:end]) == self.bank_bytes:

@@ -4,7 +4,7 @@ A chain ends in one tensor. It has elements of some dimensions, and maybe axes o
 reductions take away; each operation makes a tensor of all dimensions, or of those that are kept. A
 softmax is a chain: the largest, the differences, their powers, the sums, the quotients. Operations
 are looked at from the last to the first: one whose users are all in one chain joins it, if its
-elements follow those of its users.
+elements follow its users' elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from systolic.workload import Graph, Operation
 from systolic.workload.operations.reduce import ReduceAttributes, kept_axes
 
 PlacedDims = tuple[int | None, ...]
-"""For each dimension of a result, that of an operand; None where the operand is repeated."""
+"""For each dimension of a result, the operand's dimension; None where the operand is repeated."""
 OperandPlaces = Mapping[str, Callable[[Operation, Sequence[int], Sequence[int]], PlacedDims]]
 """Kinds that go element by element: how an operand of some dimensions follows the result's."""
 
@@ -37,7 +37,7 @@ class StreamChain:
     kept: set[str] = field(default_factory=set)
 
     def spread(self, op: Operation, placed: Sequence[int | None]) -> PlacedDims:
-        """Return what follows each dimension of the chain from what follows those of a result."""
+        """Return what follows each dimension of the chain from what follows a result's."""
         if op.output not in self.kept:
             return tuple(placed)
         own = iter(placed)
@@ -108,7 +108,7 @@ ReducedAs = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _reduced_by(graph: Graph, element_wise: OperandPlaces) -> dict[str, ReducedAs]:
-    """Return the tensors that are made of a reduction, element by element, and of which."""
+    """Return the tensors that are made of a reduction, element by element, and that reduction."""
     found: dict[str, ReducedAs] = {}
     for op in graph.operations:
         dims = graph.shape(op.output).dims

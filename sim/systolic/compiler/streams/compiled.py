@@ -371,7 +371,7 @@ class Judging:
 
 
 def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:
-    """Return a frame, or two shorter ones from whose times that of the frame follows, and tiles.
+    """Return a frame and its tiles, or two shorter frames whose times give the frame's time.
 
     The times of many equal tiles grow evenly once all slots are in use.
     """
@@ -392,7 +392,7 @@ def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:
 
 
 def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
-    """Return the ticks of a frame from those of the shorter ones."""
+    """Return the ticks of a frame from the ticks of the shorter ones."""
     if len(ticks) == 1:
         return ticks[0]
     (_, few), (_, many) = shortened(planned)

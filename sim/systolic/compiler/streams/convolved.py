@@ -408,7 +408,7 @@ class ConvolutionEmitter:
             self._store(number, tiles[number])
 
     def _take_out(self, number: int, held: tuple[Access, Region], at: int, many: int) -> None:
-        """Do the steps over some sums, the last of which writes the results."""
+        """Do the steps over some sums; the last one writes the results."""
         (now, region), stage = held, self._stage
         results = f"results{number % self._slots}"
         lanes = (0, now.partitions)

@@ -112,7 +112,7 @@ ELEMENT_WISE: dict[str, ElementWise] = {
     "select": ElementWise(_select_steps, _select, (2, 0, 1)),
     "requantise": ElementWise(_requantise_steps, _scales),
 }
-"""Operations of which each element of the result depends on one of each operand."""
+"""Operations whose result's every element depends on one element of each operand."""
 
 
 def streams_of_chain(graph: Graph, chain: StreamChain) -> list[StreamWork] | None:

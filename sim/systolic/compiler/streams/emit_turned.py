@@ -48,7 +48,7 @@ class TurnTypes:
     def shape(
         self, chip: Chip, frame: StreamFrame, cut: TurnCut, counts: tuple[int, ...]
     ) -> TurnShape:
-        """Return the tiles of a frame that have so many indices of each mode."""
+        """Return the tiles of a frame that have `counts` indices of the modes."""
         bank = chip.state_buffer.bank_bytes // SIZE_BYTES[self.given]
         return TurnShape(frame, cut, counts, self.parts, bank)
 

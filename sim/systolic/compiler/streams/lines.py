@@ -2,8 +2,9 @@
 
 A line is some results side by side in a row of an image. Its partition gets the rows of pixels that
 its windows see, padding included, one after another. A stretch of neighbouring windows sees pixels
-that overlap those of the next one; turned, they are the stationary operand, and the weights of the
-stretch, one window beside the next and zeros elsewhere, move. Not here: instructions (`convolved`).
+that overlap the pixels of the next one; turned, they are the stationary operand, and the weights of
+the stretch, one window beside the next and zeros elsewhere, move. Not here: instructions
+(`convolved`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from systolic.layout import Shape
 from systolic.workload.operations.image_windows import ImageWindows
 
 TILES = (0, 1, 4, 12)
-"""Into so many tiles at least lines are put, in each of the ways that are tried; 0: whole rows."""
+"""The least number of tiles that lines are put into, for each way that is tried; 0: whole rows."""
 SHORT = 8
-"""A tile of lines of one result costs about as much as if they had so many more."""
+"""A tile of lines takes about as long as if each line had this many results more."""
 
 
 class RowCopy(NamedTuple):
@@ -68,7 +69,7 @@ class ImagesInDram:
         return self.row_step == row and self.image_step == self.height * row
 
     def in_rows(self, width: int) -> ImagesInDram:
-        """Return the same pixels as one image whose rows have so many."""
+        """Return the same pixels as one image whose rows have `width` pixels."""
         height = self.count * self.height * self.width // width
         row = width * self.channels
         return ImagesInDram(1, height, width, self.channels, height * row, row)

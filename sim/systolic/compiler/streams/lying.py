@@ -28,7 +28,7 @@ class Lying(NamedTuple):
         return pattern_access(self, ((1, 1),))
 
     def moved(self, elements: int) -> Lying:
-        """Return the columns from so many elements further on."""
+        """Return the columns from `elements` elements further on."""
         return self._replace(first=self.first + elements * SIZE_BYTES[self.dtype])
 
 

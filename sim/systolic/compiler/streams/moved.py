@@ -18,7 +18,7 @@ from systolic.workload import Graph, Operation
 from systolic.workload.operations.transpose import TransposeAttributes
 
 DimGroup = tuple[tuple[int, ...], tuple[int, ...]]
-"""Dimensions of the result, and those of the source with the same indices in the same order."""
+"""Dimensions of the result, and the source's with the same indices in the same order."""
 
 MOVES = frozenset({"transpose", "relayout", "reshape"})
 

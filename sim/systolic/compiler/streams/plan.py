@@ -222,7 +222,7 @@ def _gap_choices(frame: StreamFrame) -> Iterator[tuple[int, ...]]:
 
 
 def _grown(frame: StreamFrame, columns: list[int], room: int, sides: int) -> list[int] | None:
-    """Return the columns with those of one mode enlarged; None if no tile would fit."""
+    """Return the columns with one mode's columns enlarged; None if no tile would fit."""
     best: tuple[float, list[int]] | None = None
     inner = math.prod(mode.extent for mode in frame.inner)
     for n, mode in enumerate(frame.modes):

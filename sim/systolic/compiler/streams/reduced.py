@@ -91,7 +91,7 @@ def reduce_streams(graph: Graph, op: Operation, chip: Chip) -> list[StreamWork] 
 
 
 def _segment_of(nest: Modes, most: int) -> tuple[Mode, Modes] | None:
-    """Return the outermost mode, and the modes of so many of its indices as make a segment.
+    """Return the outermost mode, and the modes of as many of its indices as make a segment.
 
     None if segments do not follow one another at one distance.
     """
@@ -105,7 +105,7 @@ def _segment_of(nest: Modes, most: int) -> tuple[Mode, Modes] | None:
 def _by_segments(
     graph: Graph, op: Operation, name: str, kept: list[Along], cut: tuple[Mode, Modes]
 ) -> list[StreamWork]:
-    """Return the streams that reduce segments, and those of their results, until one is left.
+    """Return the streams that reduce segments, then segments of their results, until one is left.
 
     cut: the outermost mode of what is reduced, and the modes of a segment.
     """

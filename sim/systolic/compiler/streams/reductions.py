@@ -18,7 +18,7 @@ ReducedPairs = list[tuple[int, int]]
 
 
 class Level(NamedTuple):
-    """One instruction: windows of so many elements of the source, one of the target for each."""
+    """One instruction: windows of `window` elements of the source, each made one of the target."""
 
     source: Access
     target: Access

@@ -43,9 +43,9 @@ class StreamPlan(NamedTuple):
 class Stage:
     """The drafts so far, where tensors lie in DRAM, and who uses which bytes.
 
-    bases: the first byte of each tensor in DRAM. turned: the types that the array turns, of each of
-    which there is an identity; stored: those that are there at cycle 0. busy: the ticks that each
-    engine has been given; queued: the cycles of each DMA queue. tables: functions whose tables
+    bases: the first byte of each tensor in DRAM. turned: the types that the array turns; for each
+    there is an identity; stored: the types whose identity is there at cycle 0. busy: the ticks that
+    each engine has been given; queued: the cycles of each DMA queue. tables: functions whose tables
     engines have been told of.
     """
 
@@ -117,7 +117,7 @@ class Stage:
     def buffers(
         self, names: Sequence[str], wanted: Sequence[BufferSize]
     ) -> list[TileBuffer] | None:
-        """Return buffers beside those of the frames before, or over them; None without room.
+        """Return buffers beside the buffers of earlier frames, or over them; None without room.
 
         The users of a buffer wait for all earlier users of its bytes.
         """

@@ -30,7 +30,7 @@ STREAMED = ELEMENT_WISE.keys() | BY_SEGMENTS.keys() | REDUCED.keys() | MOVES
 def streams(graph: Graph, chip: Chip, options: Options) -> list[list[StreamWork]]:
     """Return the streams that do a graph, in order: in one or several ways; none if they cannot.
 
-    Work of other kinds is also a move of which the run file says how it is done, a tensor whose
+    Work of other kinds is also a move for which the run file says how it is done, a tensor whose
     home is not DRAM, whose elements share bytes, or whose tiles mix dimensions.
     """
     kinds = {op.kind for op in graph.operations}

@@ -120,7 +120,7 @@ class ColumnPlaces(NamedTuple):
 
 @dataclass(slots=True)
 class TileShape:
-    """The tiles of a frame that have so many indices of each mode: they are all alike."""
+    """The tiles of a frame with the same number of indices of each mode: they are all alike."""
 
     frame: StreamFrame
     cut: Cut
@@ -150,7 +150,7 @@ class TileShape:
         return self.frame.inner if part is None else part.inner
 
     def modes(self, part: FramePart | None) -> list[Mode]:
-        """Return the modes of the columns: those of the frame, then the inner ones."""
+        """Return the modes of the columns: the frame's, then the inner ones."""
         own = [Mode(c, m.steps) for c, m in zip(self.columns, self.frame.modes, strict=True)]
         return [*own, *self.inner(part)]
 
@@ -221,7 +221,7 @@ class TileShape:
         return sorted(found, key=lambda n: -abs(modes[n].steps[side]))
 
     def loads(self, part: FramePart, side: int, ways: int) -> list[TileCopy]:
-        """Return the copies that bring an operand, in about so many equal ones.
+        """Return the copies that bring an operand, in about `ways` equal ones.
 
         What is gone through backwards comes forwards, in long runs: an engine turns it round.
         """
@@ -241,7 +241,7 @@ class TileShape:
         return found
 
     def stores(self, ways: int) -> list[TileCopy]:
-        """Return the copies that store the result, in about so many equal ones."""
+        """Return the copies that store the result, in about `ways` equal ones."""
         modes, held = self.modes(None), self.held(None, 0)
         found: list[TileCopy] = []
         for lanes, first, dram_at, is_last in self._lane_groups(0):
@@ -287,7 +287,7 @@ class CopyBegin(NamedTuple):
     dram_at: int
 
     def on(self, partitions: int, chip: int, dram: int) -> CopyBegin:
-        """Return a beginning so many partitions and elements further on."""
+        """Return a beginning that many partitions and elements further on."""
         return CopyBegin(self.partition + partitions, self.chip_at + chip, self.dram_at + dram)
 
 

@@ -1,9 +1,9 @@
 """Tiles whose partitions become columns, and columns partitions: a leg of the array.
 
-A tile is loaded in the order of the source's memory and stored in that of the result's, so both
-have long runs. Between them it is turned piece by piece: elements of `inside` modes, which lie on
-partitions, by elements of `outside` modes, which lie in columns. A piece is stationary in the array
-while an identity moves. The other modes lie in columns on both sides, in either order.
+A tile is loaded in the order of the source's memory and stored in the order of the result's, so
+both have long runs. Between them it is turned piece by piece: elements of `inside` modes, which lie
+on partitions, by elements of `outside` modes, which lie in columns. A piece is stationary in the
+array while an identity moves. The other modes lie in columns on both sides, in either order.
 
 Where a mode on partitions has more indices than these, a partition has several of them, in columns.
 """
@@ -55,7 +55,7 @@ class LaneSpread(NamedTuple):
 
     @classmethod
     def of(cls, count: int, lanes: int, *, in_runs: bool) -> LaneSpread:
-        """Spread so many indices over about so many partitions."""
+        """Spread `count` indices over about `lanes` partitions."""
         lanes = min(lanes, count)
         columns = -(-count // lanes)
         if in_runs and lanes > 1:
@@ -94,11 +94,11 @@ class Turned(NamedTuple):
 
 @dataclass(slots=True)
 class TurnShape:
-    """The tiles of a frame that have so many indices of each mode: they are all alike.
+    """The tiles of a frame with the same number of indices of each mode: they are all alike.
 
     parts: in how many parts of each element, neighbours in memory, the array turns it. All steps
-    and places here count such parts; bank: of how many a partition of a bank has room. gap: so many
-    columns of the source have one element, the others have the padding that came with it.
+    and places here count such parts; bank: how many fit a partition of a bank. gap: of every `gap`
+    columns of the source one has an element, the others the padding that came with it.
     """
 
     frame: StreamFrame
@@ -135,7 +135,7 @@ class TurnShape:
     def _lay(self, side: int) -> ColumnPlaces:
         """Return the columns of a side: compact, in the order of its memory.
 
-        But those of further indices on the same partitions come outermost, unless runs go through
+        But columns of further indices on the same partitions come outermost, unless runs go through
         them: a turn reads, or makes, a block of columns that is loaded or stored by itself.
         """
         steps, size, spread = [0] * len(self.modes), self._gap(side), self.spread[side]
@@ -193,7 +193,7 @@ class TurnShape:
             yield math.prod(p.lanes for p in parts), chip_at, [(s, n) for _, n, s in columns]
 
     def copies(self, side: int, ways: int) -> list[TileCopy]:
-        """Return the copies that load the source, or store the result, in about so many."""
+        """Return the copies that load the source, or store the result, about `ways` of them."""
         found: list[TileCopy] = []
         for partition, parts in self._copied(side):
             lanes = tuple(
@@ -259,7 +259,7 @@ class TurnShape:
     def turns(self, together: Callable[[int, int], int]) -> Iterator[Turned]:
         """Yield the turns of a tile, a block of the result's columns after another.
 
-        together: of pieces of so many rows and columns, how many are copied out together.
+        together: how many pieces of a number of rows and columns are copied out together.
         """
         for outside, inside in product(self.parts_on(RESULT), self.parts_on(SOURCE)):
             yield from self._turns(inside, outside, together)
@@ -312,7 +312,7 @@ class TurnShape:
 
 
 def source_gap(frame: StreamFrame, parts: int = 1) -> int:
-    """Return how many elements are brought for each that the array turns in so many parts."""
+    """Return how many elements are brought for each that the array turns in `parts` parts."""
     return frame.sides[SOURCE].brought if parts == 1 else 1
 
 
@@ -321,7 +321,7 @@ class TurnedSpans(NamedTuple):
 
     tensor: as the operation `reader` reads it. at: the first element in memory. spans: a mode for
     each index of what is turned at a time, terms: the elements that are summed, in their order; the
-    step is that of the tensor's elements in memory.
+    step is the step of the tensor's elements in memory.
     """
 
     reader: str

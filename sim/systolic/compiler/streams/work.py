@@ -22,10 +22,10 @@ MOST_GAP = 8
 
 @dataclass(frozen=True, slots=True)
 class StreamSide:
-    """A tensor of which a stream reads or writes elements: its name, its type in memory.
+    """A tensor whose elements a stream reads or writes: its name, its type in memory.
 
     holes: between its elements there may be bytes that nothing writes, so these are not brought.
-    gap: all elements of a frame lie at multiples of so many, and nothing but padding between them.
+    gap: all elements of a frame lie at multiples of `gap`, and nothing but padding between them.
     """
 
     tensor: str
@@ -43,7 +43,7 @@ class StreamSide:
 class KernelStep:
     """One instruction of an engine for all elements of a tile.
 
-    operands: numbers of operands, in the order of the step's fields: those of the kernel's inputs
+    operands: numbers of operands, in the order of the step's fields: the kernel's inputs
     come first, then the results of its steps. dtype: of the result. layer: the operation.
     """
 
@@ -72,9 +72,9 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class FramePart:
-    """A part of a frame: its kernel, its modes inside those of the frame, and where it begins.
+    """A part of a frame: its kernel, its modes inside the frame's, and where it begins.
 
-    at: places of its first element, on each side, from those of the frame on.
+    at: places of its first element, on each side, counted from the frame's first element.
     """
 
     kernel: Kernel
@@ -94,12 +94,12 @@ class FramePart:
 
 @dataclass(frozen=True, slots=True)
 class StreamFrame:
-    """A box of a result: modes that are cut into tiles, and inner ones of which a tile has all.
+    """A box of a result: modes that are cut into tiles, and inner ones that a tile has whole.
 
     sides: of the steps of the modes; the result's is the first. at: the first element on each.
     inner: the modes of the result inside `modes`, over which its parts lie side by side.
     keeps_bits: every element must arrive as it is, a NaN or an infinity too. So it is inside of a
-    composite operation, of which the reference knows no turns.
+    composite operation: the reference knows no turns of it.
     """
 
     sides: tuple[StreamSide, ...]
@@ -137,7 +137,7 @@ class StreamFrame:
 
 @dataclass(frozen=True, slots=True)
 class StreamWork:
-    """What makes one tensor: frames, in one or several ways of which the best is taken.
+    """What makes one tensor: frames, in one or several ways; the best is taken.
 
     layer: the operation that brings and stores. shape: of the tensor, as it lies in DRAM.
     """

@@ -116,7 +116,7 @@ class _Verifier:
                     raise self._broken(step, f'may post "{name}" before it has {value} posts')
 
     def _follows(self, key: Key, first: int, last: int) -> bool:
-        """Return whether the end of an instruction implies that of an earlier one of its queue."""
+        """Return whether an earlier instruction of a queue has ended where a later one has."""
         return follows(key, self._drafts[first].instruction, self._drafts[last].instruction)
 
     def _broken(self, step: int, message: str) -> BrokenPassError:

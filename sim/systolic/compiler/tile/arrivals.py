@@ -74,7 +74,7 @@ def in_order_of_arrival(
 ) -> Tiled | None:
     """Return the same work in the order of arrival, None if sums would need too many banks.
 
-    None as well if there are so many parts that it would take long. came: the cycle of the array by
+    None as well if there are too many parts to try quickly. came: the cycle of the array by
     which each tile from DRAM has come.
     """
     steps = _Steps(tiled, layers, chip, came)
@@ -291,7 +291,7 @@ class _Steps:
 
 
 class _Array:
-    """The array and the engines on their way through the steps. Cycles are those of the array."""
+    """The array and the engines on their way through the steps. Cycles are the array's."""
 
     def __init__(self, chip: Chip, sums: Sequence[_Sum]) -> None:
         self._chip, self._left = chip, sorted(sums, key=lambda each: each.rank)
@@ -365,7 +365,7 @@ class _Array:
         step.task = replace(step.task, engine=name)
 
     def _cycles(self, found: _Sum, columns: int) -> dict[str, int]:
-        """Return the cycles of each engine that takes so many columns of a sum out ("": any)."""
+        """Return the cycles of each engine that takes `columns` columns of a sum out ("": any)."""
         return take_out_cycles(self._chip, found.step, columns) or {"": columns}
 
     def _taken_out(

@@ -67,7 +67,7 @@ def _turns_together(layers: Layers) -> Iterator[Interval]:
     matrices = {matrix.name: matrix for matrix in layers.matrices}
 
     def turned(number: int) -> str:
-        """Return the matrix of which a node turns a part, or casts one to be turned; "" if none."""
+        """Return the matrix that a node turns a part of, or casts to be turned; "" if none."""
         for node in layers.nodes[number : number + 2]:
             if node.kind == "turn":
                 made = matrices[node.output]
@@ -233,7 +233,7 @@ class _Cutter:
             self._order.defer([[task]])
 
     def cut_repeat(self, number: int, node: Node) -> None:
-        """Cut the repetition of a row: tile by tile, of which there is one row."""
+        """Cut the repetition of a row tile by tile; there is one row of tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         _, q = source.block or self._block
         for (_, wide), tile in self._tiles.of(out):
@@ -285,7 +285,7 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
 
 
 def _cut_at(columns: Span, sides: Iterable[int]) -> Iterator[Span]:
-    """Cut columns where tiles of so many columns end, for each of some sizes of tiles."""
+    """Cut columns where tiles end, for each of some numbers of columns of a tile."""
     ends = {end for side in sides for end in range(side, columns.stop, side) if end > columns.first}
     edges = [columns.first, *sorted(ends), columns.stop]
     return (Span(first, stop - first) for first, stop in pairwise(edges))

@@ -47,7 +47,7 @@ bert_block, 1.27 in gpt2_prefill. With 1 these take 320,944 and 370,005 cycles, 
 """
 
 _Part = tuple[MatrixTile, int]
-"""A tile, or so many columns of it as a block has rows, if these are turned one after another."""
+"""A tile, or as many columns of it as a block has rows, if these are turned one by one."""
 _Rank = tuple[int, int, int]
 """The order in which the array would take products if all were ready."""
 _What = Literal["ready", "free", "made", "done"]
@@ -85,9 +85,9 @@ def in_order_of_flow(tiled: Tiled, layers: Layers, chip: Chip) -> Tiled:
 class _Piece:
     """Tasks that stay together: one, or all K-tiles of a group of sums and what is between them.
 
-    array: cycles for which the array has it; banks: those that its sums take meanwhile. engines:
-    which may do the rest, for so many cycles. ready: when its operands have come from DRAM. before:
-    how many pieces it waits for; users: those that wait for it.
+    array: cycles for which the array has it; banks: how many its sums take meanwhile. engines:
+    which may do the rest, and in how many cycles. ready: when its operands have come from DRAM.
+    before: how many pieces it waits for; users: those that wait for it.
     """
 
     tasks: list[Task]
@@ -106,7 +106,7 @@ class _Piece:
 
 
 class _Flow:
-    """Pieces on their way through the model of the machine. Cycles are those of the array."""
+    """Pieces on their way through the model of the machine. Cycles are the array's."""
 
     def __init__(self, tiled: Tiled, layers: Layers, chip: Chip) -> None:
         self._chip, self._block = chip, tiled.block

@@ -104,7 +104,7 @@ class GatherCutter:
         return [Span(cols.first + band.first, band.count) for band in bands]
 
     def _for_whole_multiplies(self, out: Matrix, most: int) -> int:
-        """Return the columns that a product's first multiplies take, at most so many; else `most`.
+        """Return the columns of a product's first multiplies, but at most `most`.
 
         What a band has beyond that is of no use before the next band.
         """

@@ -20,7 +20,7 @@ from systolic.isa import Select
 
 
 class LateRows:
-    """Chooses the columns of each product; those of one operand share the cycles to be bridged.
+    """Chooses the columns of each product; products of one operand share the cycles to be bridged.
 
     flows: whether a product takes what engines make of another product's result, so that tasks
     change places (`flow`).

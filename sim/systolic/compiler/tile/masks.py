@@ -1,4 +1,4 @@
-"""Which part of a product a select takes: tiles of which it takes nothing are not computed."""
+"""Which part of a product a select takes; tiles that it takes nothing from are not computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Spans = Sequence[Span]
 
 
 def taken_columns(step: LaneStep, rows: Span, columns: Span, block: int) -> tuple[Spans, Spans]:
-    """Return the columns of which a select takes some element of these rows, and the others.
+    """Return the columns where a select takes some element of these rows, and the others.
 
     block: columns of a tile. Columns that are taken and columns that are not lie in different
     tiles. A select has a diagonal, so the columns of either kind are one span, or none.

@@ -21,7 +21,7 @@ def tile_pairs(
 ) -> tuple[tuple[_Place, _Place], ...]:
     """Return pairs (tile of the source, tile of the target) with elements in common.
 
-    block: the tiles T(p,q) of the source's matrix. made: those of the target's. Equal changes of
+    block: the tiles T(p,q) of the source's matrix. made: the target's. Equal changes of
     view, of layers of equal shape or in another plan, share their pairs.
     """
     p, q = block

@@ -56,7 +56,7 @@ class TaskOrder:
     def finish_tile_by_tile(self, first: int) -> None:
         """Put tasks from a number on, which turn parts of elements, in the order of what they make.
 
-        All parts of a tile are made before the next tile is begun. Tiles of which one part was made
+        All parts of a tile are made before the next tile is begun. Tiles with only one part made
         would have to leave a small state buffer with every second or fourth byte.
         """
         added = self._tasks[first:]
@@ -88,7 +88,7 @@ class TaskOrder:
         self._put(task, len(self._tasks), 0)
 
     def add_sums(self, tasks: Sequence[Task], ahead: int) -> None:
-        """Add the tasks of a group of sums. ahead: before each, the turns of so many from it on."""
+        """Add the tasks of a group of sums. ahead: before each, turns of that many from it on."""
         for place, task in enumerate(tasks):
             for soon in tasks[place : place + ahead]:
                 self.prepare(soon)
@@ -141,7 +141,7 @@ class TaskOrder:
     ) -> None:
         """Let tasks wait until their tiles are needed: images go through layer after layer then.
 
-        So the results of some images, and not those of all, must be on the chip together. ahead: of
+        So the results of some images, and not of all, must be on the chip together. ahead: of
         each batch, make the operands of the next one before it. images: the matrix that they make,
         if what engines make of it waits too.
         """

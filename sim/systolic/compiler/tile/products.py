@@ -132,7 +132,7 @@ class ProductCutter:
         groups: Sequence[tuple[Sequence[Span], Sequence[Span]]],
         ahead: int,
     ) -> None:
-        """Cut a product of which a select takes some tiles only; the others are filled."""
+        """Cut a product from which a select takes some tiles only; the others are filled."""
         step, p = self._layers.nodes[number].step, self._block[0]
         for matrix in range(matrices[2].matrices):
             for col, others in ((col, others) for some, others in groups for col in some):
@@ -226,7 +226,7 @@ class ProductCutter:
     def _taken_as_it_arrives(self, operands: tuple[Matrix, Matrix]) -> bool:
         """Return whether a lone group of sums should grow K-tile by K-tile, as operands arrive.
 
-        It need not if the products before take longer than these operands, and those of all
+        It need not if the products before take longer than these operands, and the operands of all
         products before, take to come. Then tile after tile is finished: engines go over it, or DMA
         stores it, while the array makes the next one.
         """
@@ -358,6 +358,6 @@ def _groups(
 def _row_by_row(
     cols: Sequence[Span], moving: Matrix, rows: int
 ) -> Iterator[tuple[Sequence[Span], Sequence[Span]]]:
-    """Yield each stationary column with the moving columns of so many rows, row by row."""
+    """Yield each stationary column with the moving columns of `rows` rows, row by row."""
     for some in spans(0, moving.cols, moving.cols, rows):
         yield from (([col], [some]) for col in cols)

@@ -1,6 +1,6 @@
 """Which tile of a matrix holds an element, and which tiles a step reads for a part of its result.
 
-Windows have no tiles of their own: their elements lie in those of the matrix that holds them.
+Windows have no tiles of their own: their elements lie in tiles of the matrix that holds them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from systolic.spans import Span
 
 
 class Tiles:
-    """The tiles of all matrices, T(p,q) or those of a matrix's own.
+    """The tiles of all matrices: T(p,q), or a matrix's own.
 
     matrices: by name. block: p and q.
     """

@@ -395,7 +395,7 @@ class _Verifier:
     # Tiles
 
     def _tiles(self, task: Task, node: Node) -> list[tuple[MatrixTile, tuple[str, ...]]]:
-        """Return the tiles of a task, and of which matrices each may be."""
+        """Return the tiles of a task, and for each the matrices that it may belong to."""
         reads = [(tile, node.inputs) for tile in task.reads]
         return reads + [(tile, node.made) for tile in task.writes]
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from systolic.hw.spec import Chip
-from systolic.report.paper import style
 from systolic.report.paper.theme import Theme
 from systolic.report.plots.bars import BAR, CountedBar, draw_bars
 from systolic.report.plots.look import Look
@@ -21,9 +20,6 @@ from systolic.report.plots.sheet import (
     COLUMNS,
     FOOT,
     HEAD,
-    MARGIN,
-    MIDDLE,
-    NAMES,
     Sheet,
     cycle_scale,
     said_of,
@@ -172,15 +168,6 @@ def _lanes(
 
 
 def _words(sheet: Sheet, lane: BankLane, middle: float) -> None:
-    left = MARGIN + NAMES
     name = f"{lane.buffer.removesuffix('_buffer')} {lane.bank}"
-    sheet.text(left - 0.12, middle, name, ha="right", va="center_baseline")
-    text = f"ports read {number(lane.cycles[READ])}, written {number(lane.cycles[WRITE])}"
-    sheet.text(
-        left + MIDDLE + 0.12,
-        middle,
-        text,
-        fontsize=style.TINY + 0.5,
-        va="center_baseline",
-        color=sheet.theme.muted,
-    )
+    used = f"ports read {number(lane.cycles[READ])}, written {number(lane.cycles[WRITE])}"
+    sheet.beside(middle, name, used)

@@ -9,7 +9,7 @@ import numpy as np
 
 from systolic.report.paper import style
 from systolic.report.plots.marks import boxes
-from systolic.report.plots.sheet import MARGIN, MIDDLE, NAMES, Sheet
+from systolic.report.plots.sheet import Sheet
 from systolic.report.summary.wording import number
 
 BAR = 0.2
@@ -41,17 +41,5 @@ def draw_bars(
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
     axes.set_xlabel(scale)
-    left = MARGIN + NAMES
     for row, bar in enumerate(bars):
-        middle = top + (row + 0.5) * BAR
-        sheet.text(
-            left - 0.12, middle, bar.name, ha="right", va="center_baseline", fontsize=style.SMALL
-        )
-        sheet.text(
-            left + MIDDLE + 0.12,
-            middle,
-            bar.note,
-            va="center_baseline",
-            fontsize=style.TINY + 0.5,
-            color=sheet.theme.muted,
-        )
+        sheet.beside(top + (row + 0.5) * BAR, bar.name, bar.note, style.SMALL)

@@ -26,8 +26,8 @@ from systolic.report.plots.sheet import (
     FOOT,
     HEAD,
     MARGIN,
-    MIDDLE,
     NAMES,
+    NOTES_START,
     Sheet,
     cycle_scale,
     said_of,
@@ -221,7 +221,7 @@ def _words(
             color=sheet.theme.muted,
         )
     sheet.text(
-        left + MIDDLE + 0.12,
+        NOTES_START,
         middle,
         text,
         va="center",

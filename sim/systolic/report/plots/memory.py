@@ -23,9 +23,8 @@ from systolic.report.plots.sheet import (
     COLUMNS,
     FOOT,
     HEAD,
-    MARGIN,
     MIDDLE,
-    NAMES,
+    NOTES_START,
     Sheet,
     cycle_scale,
     said_of,
@@ -188,7 +187,7 @@ def _fill(sheet: Sheet, run: PlotRun, lives: Sequence[Life], cycles: Interval) -
     peak = number(round(found.max()))
     text = f"at most {peak}\nof {number(capacity)} bytes ({percent(most, capacity)})"
     sheet.text(
-        MARGIN + NAMES + MIDDLE + 0.12,
+        NOTES_START,
         HEAD + FILL / 2,
         text,
         va="center",

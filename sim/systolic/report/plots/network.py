@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from systolic.errors import SystolicError
 from systolic.report.paper import style
 from systolic.report.plots.look import Look
-from systolic.report.plots.sheet import FOOT, HEAD, MARGIN, MIDDLE, NAMES, WIDTH, Sheet
+from systolic.report.plots.sheet import (
+    FOOT,
+    HEAD,
+    MARGIN,
+    NAMES,
+    NOTES_START,
+    WIDTH,
+    Sheet,
+)
 from systolic.report.summary.wording import number, percent, plural
 from systolic.spans import Interval
 
@@ -296,7 +304,7 @@ def draw_link_timeline(plot: NetworkPlot, look: Look) -> Sheet:
         for colour, spans in _spans(link, shown, look).items():
             axes.broken_barh(spans, (place + 0.12, 0.76), facecolors=colour, linewidth=0)
         sheet.text(
-            MARGIN + NAMES + MIDDLE + 0.12,
+            NOTES_START,
             HEAD + (place + 0.5) * LANE,
             f"{percent(round(link.sending * 10_000), 10_000)} sending, "
             f"{percent(round(link.blocked * 10_000), 10_000)} blocked",

@@ -27,6 +27,8 @@ NAMES, NOTES = 1.3, 2.35
 """Room at the left of axes for names of lanes, and at the right for their figures."""
 MIDDLE = WIDTH - 2 * MARGIN - NAMES - NOTES
 """How wide axes are that have names and figures beside them."""
+NAMES_END, NOTES_START = MARGIN + NAMES - 0.12, MARGIN + NAMES + MIDDLE + 0.12
+"""Where names of lanes end, and their figures begin."""
 LONGEST_TITLE = 75
 COLUMNS = round(MIDDLE * style.DPI)
 """The most columns that a picture resolves: pixels of a PNG."""
@@ -54,6 +56,18 @@ class Sheet:
         kind = {"va": "top", "color": self.theme.ink, "fontsize": style.BODY, **kind}
         self.figure.text(
             left / WIDTH, 1 - top / self.height, text, fontdict=None, parse_math=False, **kind
+        )
+
+    def beside(self, middle: float, name: str, note: str, size: float = style.BODY) -> None:
+        """Write a lane's name left of its axes, in letters of a size, and a note right of them."""
+        self.text(NAMES_END, middle, name, ha="right", va="center_baseline", fontsize=size)
+        self.text(
+            NOTES_START,
+            middle,
+            note,
+            va="center_baseline",
+            fontsize=style.TINY + 0.5,
+            color=self.theme.muted,
         )
 
     def axes(

@@ -19,9 +19,6 @@ from systolic.report.plots.marks import area, ground
 from systolic.report.plots.sheet import (
     FOOT,
     HEAD,
-    MARGIN,
-    MIDDLE,
-    NAMES,
     Sheet,
     Swatch,
     chip_text,
@@ -106,14 +103,14 @@ def _sheet(run: PlotRun, look: Look, use: ChipUse, *, cores: bool) -> Sheet:
         axes = _lane(sheet, run, top, CORE, cycles)
         shares = core_shares(use, core, edges)
         _stack(axes, edges / run.period, shares, colours)
-        _words(sheet, core, _busy_text(shares, edges), top + CORE / 2)
+        sheet.beside(top + CORE / 2, core, _busy_text(shares, edges), style.SMALL)
         top += CORE + GAP
     for name in ways:
         axes = _lane(sheet, run, top, WAY, cycles)
         found = way_shares(use, name, edges)
         colour = look.theme.activities["draining"]
         area(axes, edges / run.period, np.zeros(len(found)), np.minimum(found, 1), colour)
-        _words(sheet, name, _way_text(use, name, found, edges), top + WAY / 2)
+        sheet.beside(top + WAY / 2, name, _way_text(use, name, found, edges), style.SMALL)
         top += WAY + GAP
     if axes is not None:
         cycle_scale(axes, run, cycles)
@@ -157,16 +154,3 @@ def _way_text(use: ChipUse, name: str, shares: ColumnShares, edges: Edges) -> st
     mean = float((shares * widths).sum())
     size = sum(each.size_bytes for each in use.uses if each.name == name)
     return f"{percent(mean, float(widths.sum()))}  of it, {number(size)} bytes"
-
-
-def _words(sheet: Sheet, name: str, text: str, middle: float) -> None:
-    left = MARGIN + NAMES
-    sheet.text(left - 0.12, middle, name, ha="right", va="center_baseline", fontsize=style.SMALL)
-    sheet.text(
-        left + MIDDLE + 0.12,
-        middle,
-        text,
-        fontsize=style.TINY + 0.5,
-        va="center_baseline",
-        color=sheet.theme.muted,
-    )

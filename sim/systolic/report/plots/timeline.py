@@ -29,6 +29,8 @@ from systolic.report.plots.sheet import (
     MARGIN,
     MIDDLE,
     NAMES,
+    NAMES_END,
+    NOTES_START,
     Sheet,
     cycle_scale,
     said_of,
@@ -459,14 +461,13 @@ class _Picture:
             words(axes, texts, middle, self.inches_per_cycle, self.theme.on_series)
 
     def _names(self, sheet: Sheet, lane: UnitLane, top: float) -> None:
-        left = MARGIN + NAMES
         middle = top + STRIP + LANE / 2
-        sheet.text(left - 0.12, middle, lane.unit, ha="right", va="center_baseline")
+        sheet.text(NAMES_END, middle, lane.unit, ha="right", va="center_baseline")
         total = sum(cycles for _, cycles in lane.reasons)
         for place, (label, cycles) in enumerate(lane.told_reasons):
             stalled = label.startswith("stalled")
             sheet.text(
-                left + MIDDLE + 0.12,
+                NOTES_START,
                 top + (place + 0.75) * REASON,
                 f"{percent(cycles, total)}  {label}",
                 fontsize=style.TINY + 0.5,

@@ -26,6 +26,7 @@ from systolic.report.plots.sheet import (
     MARGIN,
     MIDDLE,
     NAMES,
+    NOTES_START,
     Sheet,
     cycle_scale,
     said_of,
@@ -194,7 +195,7 @@ def _words(
         y = middle + (place - (len(shares) - 1) / 2) * 0.2
         words = f"{percent(found.mean(each), 1)}  {PE_KINDS.get(kind, kind)}"
         if name == PES:
-            sheet.swatches([(colours[kind], "")], left + MIDDLE + 0.12, y)
+            sheet.swatches([(colours[kind], "")], NOTES_START, y)
         sheet.text(
             left + MIDDLE + (0.32 if name == PES else 0.12),
             y,

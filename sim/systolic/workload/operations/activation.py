@@ -18,7 +18,14 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    Rules,
+    check_gives,
+    first_shape,
+)
 
 FunctionName = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
@@ -131,10 +138,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: ActivationAttributes
     check_gives(source, out.element_type, source.dims, out)
 
 
-def _default_out(shapes: Sequence[Shape], attributes: ActivationAttributes) -> Shape:
-    return shapes[0]
-
-
 def _exact(arrays: Sequence[Array], out: Shape, attributes: ActivationAttributes) -> Array:
     with np.errstate(all="ignore"):
         argument = arrays[0].astype(np.float64) * attributes.scale + attributes.bias
@@ -155,7 +158,7 @@ ACTIVATION = Row(
     operands=ONE_SHAPE,
     attributes=ActivationAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=_reference,
     exact=_exact,
     computes=True,

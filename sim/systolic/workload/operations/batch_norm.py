@@ -19,12 +19,11 @@ from systolic.workload.operations.channel_norms import (
     ChannelNormAttributes,
     along,
     check_channels,
-    first_shape,
 )
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.norms import SOURCE
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Operand, Row
+from systolic.workload.operations.row import Operand, Row, first_shape
 
 MEANS = Operand("means", "XLA shape of a batch norm's means, one for each channel")
 VARIANCES = Operand("variances", "XLA shape of a batch norm's variances, one for each channel")

@@ -27,6 +27,7 @@ from systolic.workload.operations.row import (
     check_gives,
     counted,
     is_integer,
+    of_first_type,
     plain,
 )
 
@@ -192,10 +193,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: BinaryAttributes) ->
         )
 
 
-def _default_out(shapes: Sequence[Shape], attributes: BinaryAttributes) -> Shape:
-    return Shape(shapes[0].element_type, result_dims(shapes, attributes))
-
-
 def _spread(arrays: Sequence[Array], out: Shape, attributes: BinaryAttributes) -> list[Array]:
     """Return both operands as views of the result's dimensions."""
     given = attributes.matched
@@ -243,7 +240,7 @@ BINARY = Row(
     ),
     attributes=BinaryAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(result_dims),
     reference=_reference,
     exact=_exact,
     computes=True,

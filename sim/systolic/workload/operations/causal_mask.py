@@ -26,6 +26,7 @@ from systolic.workload.operations.row import (
     Row,
     Rules,
     check_gives,
+    first_shape,
     is_integer,
     plain,
 )
@@ -71,10 +72,6 @@ def _other(out: Shape, attributes: CausalMaskAttributes) -> Array:
     return value_in(attributes.value, out)
 
 
-def _default_out(shapes: Sequence[Shape], attributes: CausalMaskAttributes) -> Shape:
-    return shapes[0]
-
-
 def _exact(arrays: Sequence[Array], out: Shape, attributes: CausalMaskAttributes) -> Array:
     (array,) = arrays
     kept = attributes.kept(*array.shape[-2:])
@@ -95,7 +92,7 @@ CAUSAL_MASK = Row(
     operands=ONE_SHAPE,
     attributes=CausalMaskAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=_reference,
     exact=_exact,
     computes=True,

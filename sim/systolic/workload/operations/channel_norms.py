@@ -1,7 +1,7 @@
-"""What the norms with numbers for each channel have in common: keys, checks, and their parts.
+"""What the norms with numbers for each channel have in common: keys and checks.
 
-Channels may be any axis. Batch norm has their means and variances as operands; instance and group
-norm take them over all other axes but the first, of one channel or of a group of channels.
+Channels may be any axis. Batch norm has their means and variances as operands; `group_norm` and
+`instance_norm` take them over all other axes but the first.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.norms import NormAttributes
-from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.reduce import kept_axes
 from systolic.workload.operations.row import Operand, check_gives, plain
 from systolic.workload.operations.softmax import check_axis, check_floats
 
@@ -34,6 +31,10 @@ class ChannelNormAttributes(NormAttributes):
     def of(self, rank: int) -> int:
         """Return the axis of the channels of a tensor of that rank."""
         return rank - 1 if self.axis is None else self.axis
+
+    def group_count(self, channels: int) -> int:
+        """Return in how many groups channels are made even: each by itself."""
+        return channels
 
 
 def check_channels(
@@ -54,51 +55,6 @@ def check_channels(
                 f"{plain(source)}, found {plain(shape)}"
             )
     check_gives(source, out.element_type, source.dims, out)
-
-
-def first_shape(shapes: Sequence[Shape], attributes: NormAttributes) -> Shape:
-    """Return the shape of what is made even."""
-    return shapes[0]
-
-
-def groups_parts(
-    shapes: Sequence[Shape], out: Shape, attributes: ChannelNormAttributes, groups: int
-) -> list[CompositePart]:
-    """Return the operations of a norm over all axes but the first, for each group of channels."""
-    recipe, dims = Recipe(shapes), shapes[0].dims
-    axis = attributes.of(len(dims))
-    inside = dims[axis] // groups
-    x, factors, terms = (recipe.single(str(number)) for number in range(3))
-    if inside > 1:
-        x = recipe.reshape(x, (*dims[:axis], groups, inside, *dims[axis + 1 :]))
-    rank = len(recipe.shape(x).dims)
-    each = (0, axis) if axis else (0,)
-    over = kept_axes(rank, each)
-    if over:
-        x = recipe.binary("subtract", x, recipe.reduce("mean", x, *over), each)
-        square = recipe.reduce("mean", recipe.activation("square", x), *over)
-    else:  # one number is its own mean
-        x = recipe.binary("subtract", x, x, ())
-        square = recipe.activation("square", x)
-    factor = recipe.activation("rsqrt", square, bias=attributes.epsilon)
-    x = recipe.reshape(recipe.binary("multiply", x, factor, each), dims)
-    x = recipe.binary("multiply", x, factors, (axis,))
-    recipe.binary("add", x, terms, (axis,))
-    return recipe.done(out)
-
-
-def groups_exact(arrays: Sequence[Array], attributes: ChannelNormAttributes, groups: int) -> Array:
-    """Return the norm of each group of channels in float64."""
-    x, factors, terms = (array.astype(np.float64) for array in arrays)
-    axis = attributes.of(x.ndim)
-    seen = np.moveaxis(x, axis, 1) if axis else x[None]
-    parts = seen.reshape(seen.shape[0], groups, -1)
-    centred = parts - parts.mean(axis=2, keepdims=True)
-    variance = np.square(centred).mean(axis=2, keepdims=True)
-    evened = (centred / np.sqrt(variance + attributes.epsilon)).reshape(seen.shape)
-    back = np.moveaxis(evened, 1, axis) if axis else evened[0]
-    scaled: Array = back * along(factors, x.ndim, axis) + along(terms, x.ndim, axis)
-    return scaled
 
 
 def along(numbers: Array, rank: int, axis: int) -> Array:

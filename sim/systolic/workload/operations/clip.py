@@ -22,6 +22,7 @@ from systolic.workload.operations.row import (
     Attributes,
     Row,
     check_gives,
+    first_shape,
     is_integer,
     plain,
 )
@@ -53,10 +54,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: ClipAttributes) -> N
             raise WorkloadError(f"{key}: needs a whole number for {plain(source)}, found {end}")
 
 
-def _default_out(shapes: Sequence[Shape], attributes: ClipAttributes) -> Shape:
-    return shapes[0]
-
-
 def clip_parts(
     shapes: Sequence[Shape], out: Shape, attributes: ClipAttributes
 ) -> list[CompositePart]:
@@ -81,7 +78,7 @@ CLIP = Row(
     operands=ONE_SHAPE,
     attributes=ClipAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=reference_of(clip_parts),
     exact=_exact,
     computes=True,

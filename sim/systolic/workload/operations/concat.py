@@ -12,7 +12,15 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.row import Attributes, Operand, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import (
+    Attributes,
+    Operand,
+    Row,
+    Rules,
+    gives,
+    of_first_type,
+    plain,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +57,6 @@ def _besides(dims: Sequence[int], axis: int) -> tuple[int, ...]:
     return (*dims[:axis], *dims[axis + 1 :])
 
 
-def _check(shapes: Sequence[Shape], out: Shape, attributes: ConcatAttributes) -> None:
-    dims = _result_dims(shapes, attributes)
-    check_gives(shapes[0], shapes[0].element_type, dims, out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ConcatAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes, attributes))
-
-
 def _exact(arrays: Sequence[Array], out: Shape, attributes: ConcatAttributes) -> Array:
     # A cast leaves exact values in the type that they had, perhaps not the type of the others.
     integers = all(array.dtype.kind in "iu" for array in arrays)
@@ -77,8 +76,8 @@ CONCAT = Row(
         Operand("rhs", "XLA shape of a concat's second"),
     ),
     attributes=ConcatAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives(_result_dims),
+    default_out=of_first_type(_result_dims),
     reference=_reference,
     exact=_exact,
     more_operands=True,

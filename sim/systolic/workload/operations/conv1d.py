@@ -15,68 +15,60 @@ from systolic.workload.operations.convolutions import (
     ConvAttributes,
     check_dims,
     check_kinds,
-    check_operands,
     convolve,
+    convolved_dims,
     counted_elements,
     windows_exact,
 )
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Operand, Row, plain
-
-SPATIAL = 1
+from systolic.workload.operations.row import Operand, Row, of_first_type, plain
 
 
-def _result_dims(shapes: Sequence[Shape], attributes: ConvAttributes) -> tuple[int, ...]:
-    source, weights = shapes
-    check_operands("conv1d", source, weights, attributes.groups, (SPATIAL + 2,))
-    where = attributes.along(SPATIAL)
-    made = where.made(source.dims[1:-1], weights.dims[:-2])
-    return (source.dims[0], *made, weights.dims[-1])
+def conv_row(kind: str, axes: str) -> Row[ConvAttributes]:
+    """Return the row of an operation that is a convolution along these axes ("height, width")."""
+    count = len(axes.split(", "))
 
+    def dims(shapes: Sequence[Shape], attributes: ConvAttributes) -> tuple[int, ...]:
+        source, weights = shapes
+        return convolved_dims(kind, source, weights, attributes, (count + 2,))
 
-def _check(shapes: Sequence[Shape], out: Shape, attributes: ConvAttributes) -> None:
-    source, weights = shapes
-    dims = _result_dims(shapes, attributes)
-    check_dims(dims, out, f"{plain(source)} with weights {plain(weights)}")
-    check_kinds(*shapes, out)
+    def check(shapes: Sequence[Shape], out: Shape, attributes: ConvAttributes) -> None:
+        source, weights = shapes
+        found = dims(shapes, attributes)
+        check_dims(found, out, f"{plain(source)} with weights {plain(weights)}")
+        check_kinds(*shapes, out)
 
-
-def _default_out(shapes: Sequence[Shape], attributes: ConvAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes, attributes))
+    return Row(
+        operands=(
+            Operand("source", f"XLA shape [images, {axes}, channels] of a {kind}'s source"),
+            Operand("weights", f"XLA shape [{axes}, channels, filters] of a {kind}'s weights"),
+        ),
+        attributes=ConvAttributes,
+        check=check,
+        default_out=of_first_type(dims),
+        reference=reference_of(_parts),
+        exact=_exact,
+        needs=_needs,
+        computes=True,
+        parts=_parts,
+    )
 
 
 def _needs(shapes: Sequence[Shape], out: Shape, attributes: ConvAttributes) -> Sequence[int]:
     source, weights = shapes
-    return counted_elements(source, weights, out.dims[1:-1], attributes.along(SPATIAL))[:2]
+    where = attributes.along(out.rank - 2)
+    return counted_elements(source, weights, out.dims[1:-1], where)[:2]
 
 
-def conv1d_parts(
-    shapes: Sequence[Shape], out: Shape, attributes: ConvAttributes
-) -> list[CompositePart]:
-    """Return the operations of a convolution along one axis."""
-    where = attributes.along(SPATIAL)
-    recipe = Recipe(shapes)
+def _parts(shapes: Sequence[Shape], out: Shape, attributes: ConvAttributes) -> list[CompositePart]:
+    recipe, where = Recipe(shapes), attributes.along(out.rank - 2)
     convolve(recipe, ("0", "1"), where, attributes.groups, out.element_type)
     return recipe.done(out)
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: ConvAttributes) -> Array:
-    where = attributes.along(SPATIAL)
     source, weights = arrays
-    return windows_exact(source, weights, where, attributes.groups)
+    return windows_exact(source, weights, attributes.along(out.rank - 2), attributes.groups)
 
 
-CONV1D = Row(
-    operands=(
-        Operand("source", "XLA shape [images, length, channels] of a conv1d's source"),
-        Operand("weights", "XLA shape [length, channels, filters] of a conv1d's weights"),
-    ),
-    attributes=ConvAttributes,
-    check=_check,
-    default_out=_default_out,
-    reference=reference_of(conv1d_parts),
-    exact=_exact,
-    needs=_needs,
-    computes=True,
-    parts=conv1d_parts,
-)
+CONV1D = conv_row("conv1d", "length")

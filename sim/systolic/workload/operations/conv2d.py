@@ -22,7 +22,7 @@ from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
 from systolic.workload.operations.image_windows import Dilation, ImageWindows, Padding, Stride
 from systolic.workload.operations.matmul import exact_product, reference_product
-from systolic.workload.operations.row import Attributes, Operand, Row, Rules, plain
+from systolic.workload.operations.row import Attributes, Operand, Row, Rules, of_first_type, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,6 @@ def _result_dims(shapes: Sequence[Shape], attributes: Conv2dAttributes) -> tuple
     windows = attributes.windows(weights)
     windows.check(source)
     return (source.dims[0], *windows.made(source), filters)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: Conv2dAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes, attributes))
 
 
 def _rows(source: Array, weights: Array, attributes: Conv2dAttributes) -> Array:
@@ -138,7 +134,7 @@ CONV2D = Row(
     ),
     attributes=Conv2dAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=_reference,
     exact=_exact,
     computes=True,

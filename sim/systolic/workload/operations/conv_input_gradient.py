@@ -19,7 +19,7 @@ from systolic.workload.operations.convolutions import (
     ConvAttributes,
     check_dims,
     check_kinds,
-    check_operands,
+    convolved_dims,
     counted_elements,
 )
 from systolic.workload.operations.recipe import CompositePart, Recipe
@@ -28,10 +28,7 @@ from systolic.workload.operations.row import Operand, Row, plain
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ConvAttributes) -> None:
     gradient, weights = shapes
-    check_operands("conv_input_gradient", out, weights, attributes.groups, RANKS)
-    where = attributes.along(out.rank - 2)
-    made = where.made(out.dims[1:-1], weights.dims[:-2])
-    dims = (out.dims[0], *made, weights.dims[-1])
+    dims = convolved_dims("conv_input_gradient", out, weights, attributes, RANKS)
     check_dims(dims, gradient, f"the result of {plain(out)} with weights {plain(weights)}")
     check_kinds(*shapes, out)
 

@@ -21,8 +21,8 @@ from systolic.workload.operations.convolutions import (
     ConvAttributes,
     ConvolvedAxes,
     check_dims,
-    check_operands,
     convolve,
+    convolved_dims,
     counted_elements,
     windows_exact,
 )
@@ -47,16 +47,20 @@ class ConvIntegerAttributes(ZeroPointAttributes):
     ] = 1
 
     @property
+    def convolution(self) -> ConvAttributes:
+        """Return the attributes of the convolution of the bytes as they are."""
+        return ConvAttributes(self.stride, self.padding, self.dilation, self.groups)
+
+    @property
     def where(self) -> ConvolvedAxes:
         """Return where windows lie."""
-        return ConvAttributes(self.stride, self.padding, self.dilation).along(SPATIAL)
+        return self.convolution.along(SPATIAL)
 
 
 def _result_dims(shapes: Sequence[Shape], attributes: ConvIntegerAttributes) -> tuple[int, ...]:
     source, weights = shapes
-    check_operands("conv_integer", source, weights, attributes.groups, (SPATIAL + 2,))
-    made = attributes.where.made(source.dims[1:-1], weights.dims[:-2])
-    return (source.dims[0], *made, weights.dims[-1])
+    ranks = (SPATIAL + 2,)
+    return convolved_dims("conv_integer", source, weights, attributes.convolution, ranks)
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ConvIntegerAttributes) -> None:

@@ -32,7 +32,7 @@ from systolic.workload.operations.convolutions import (
 )
 from systolic.workload.operations.image_windows import PixelNumbers
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Operand, Row, plain
+from systolic.workload.operations.row import Operand, Row, of_first_type, plain
 
 RANKS = (3, 4, 5)
 
@@ -70,10 +70,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: ConvTransposeAttribu
     dims = _result_dims(shapes, attributes)
     check_dims(dims, out, f"{plain(source)} with weights {plain(weights)}")
     check_kinds(*shapes, out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ConvTransposeAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes, attributes))
 
 
 def _needs(shapes: Sequence[Shape], out: Shape, attributes: ConvTransposeAttributes) -> list[int]:
@@ -200,7 +196,7 @@ CONV_TRANSPOSE = Row(
     ),
     attributes=ConvTransposeAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=reference_of(conv_transpose_parts),
     exact=_exact,
     needs=_needs,

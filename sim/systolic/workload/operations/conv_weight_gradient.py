@@ -21,7 +21,7 @@ from systolic.workload.operations.convolutions import (
     ConvAttributes,
     check_dims,
     check_kinds,
-    check_operands,
+    convolved_dims,
     counted_elements,
     seen,
 )
@@ -31,10 +31,7 @@ from systolic.workload.operations.row import Operand, Row, plain
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ConvAttributes) -> None:
     source, gradient = shapes
-    check_operands("conv_weight_gradient", source, out, attributes.groups, RANKS)
-    where = attributes.along(out.rank - 2)
-    made = where.made(source.dims[1:-1], out.dims[:-2])
-    dims = (source.dims[0], *made, out.dims[-1])
+    dims = convolved_dims("conv_weight_gradient", source, out, attributes, RANKS)
     check_dims(dims, gradient, f"the result of {plain(source)} with weights {plain(out)}")
     check_kinds(*shapes, out)
 

@@ -114,6 +114,15 @@ def check_operands(
         )
 
 
+def convolved_dims(
+    kind: str, source: Shape, weights: Shape, attributes: ConvAttributes, ranks: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the dimensions of a convolution's result; WorkloadError as `check_operands`."""
+    check_operands(kind, source, weights, attributes.groups, ranks)
+    where = attributes.along(source.rank - 2)
+    return (source.dims[0], *where.made(source.dims[1:-1], weights.dims[:-2]), weights.dims[-1])
+
+
 def check_kinds(*shapes: Shape) -> None:
     """Raise WorkloadError unless all are integers or all are floats."""
     if len({shape.dtype.kind in "iu" for shape in shapes}) > 1:

@@ -14,7 +14,14 @@ from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    gives,
+    of_first_type,
+    plain,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,8 @@ def check_images(source: Shape, block: int) -> None:
         raise WorkloadError(f"block: needs at least 1, found {block}")
 
 
-def _result_dims(source: Shape, attributes: BlockAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: BlockAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     side = attributes.block
     check_images(source, side)
     images, rows, cols, channels = source.dims
@@ -50,15 +58,6 @@ def _result_dims(source: Shape, attributes: BlockAttributes) -> tuple[int, ...]:
             f"block: needs {side}^2 = {side**2} to divide the channels of {plain(source)}"
         )
     return images, rows * side, cols * side, channels // side**2
-
-
-def _check(shapes: Sequence[Shape], out: Shape, attributes: BlockAttributes) -> None:
-    (source,) = shapes
-    check_gives(source, source.element_type, _result_dims(source, attributes), out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: BlockAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def depth_to_space_parts(
@@ -91,8 +90,8 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: BlockAttributes) -> 
 DEPTH_TO_SPACE = Row(
     operands=ONE_SHAPE,
     attributes=BlockAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives(_result_dims),
+    default_out=of_first_type(_result_dims),
     reference=reference_of(depth_to_space_parts),
     exact=_exact,
     parts=depth_to_space_parts,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from systolic.arrays import Array
@@ -18,15 +19,14 @@ from systolic.workload.operations.channel_norms import (
     FACTORS,
     TERMS,
     ChannelNormAttributes,
+    along,
     check_channels,
-    first_shape,
-    groups_exact,
-    groups_parts,
 )
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.norms import SOURCE
-from systolic.workload.operations.recipe import CompositePart
-from systolic.workload.operations.row import Row, plain
+from systolic.workload.operations.recipe import CompositePart, Recipe
+from systolic.workload.operations.reduce import kept_axes
+from systolic.workload.operations.row import Row, first_shape, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +37,73 @@ class GroupNormAttributes(ChannelNormAttributes):
         int, Field(description="groups of channels, each with a mean and a variance (default: 1)")
     ] = 1
 
+    def group_count(self, channels: int) -> int:
+        """Return in how many groups channels are made even."""
+        return self.groups
 
-def _check(shapes: Sequence[Shape], out: Shape, attributes: GroupNormAttributes) -> None:
+
+def group_row(attributes: type[ChannelNormAttributes]) -> Row[ChannelNormAttributes]:
+    """Return the row of a norm whose attributes say how many groups its channels make."""
+    return Row(
+        operands=(SOURCE, FACTORS, TERMS),
+        attributes=attributes,
+        check=_check,
+        default_out=first_shape,
+        reference=reference_of(_parts),
+        exact=_exact,
+        computes=True,
+        parts=_parts,
+    )
+
+
+def _check(shapes: Sequence[Shape], out: Shape, attributes: ChannelNormAttributes) -> None:
     check_channels(shapes, out, attributes, (FACTORS.name, TERMS.name))
     channels = shapes[0].dims[attributes.of(shapes[0].rank)]
-    if attributes.groups < 1 or channels % attributes.groups:
+    groups = attributes.group_count(channels)
+    if groups < 1 or channels % groups:
         raise WorkloadError(
             f"groups: needs a divisor of the {channels} channels of {plain(shapes[0])}, found "
-            f"{attributes.groups}"
+            f"{groups}"
         )
 
 
-def group_norm_parts(
-    shapes: Sequence[Shape], out: Shape, attributes: GroupNormAttributes
+def _parts(
+    shapes: Sequence[Shape], out: Shape, attributes: ChannelNormAttributes
 ) -> list[CompositePart]:
-    """Return the operations of a group norm."""
-    return groups_parts(shapes, out, attributes, attributes.groups)
+    recipe, dims = Recipe(shapes), shapes[0].dims
+    axis = attributes.of(len(dims))
+    groups = attributes.group_count(dims[axis])
+    inside = dims[axis] // groups
+    x, factors, terms = (recipe.single(str(number)) for number in range(3))
+    if inside > 1:
+        x = recipe.reshape(x, (*dims[:axis], groups, inside, *dims[axis + 1 :]))
+    rank = len(recipe.shape(x).dims)
+    each = (0, axis) if axis else (0,)
+    over = kept_axes(rank, each)
+    if over:
+        x = recipe.binary("subtract", x, recipe.reduce("mean", x, *over), each)
+        square = recipe.reduce("mean", recipe.activation("square", x), *over)
+    else:  # one number is its own mean
+        x = recipe.binary("subtract", x, x, ())
+        square = recipe.activation("square", x)
+    factor = recipe.activation("rsqrt", square, bias=attributes.epsilon)
+    x = recipe.reshape(recipe.binary("multiply", x, factor, each), dims)
+    x = recipe.binary("multiply", x, factors, (axis,))
+    recipe.binary("add", x, terms, (axis,))
+    return recipe.done(out)
 
 
-def _exact(arrays: Sequence[Array], out: Shape, attributes: GroupNormAttributes) -> Array:
-    return groups_exact(arrays, attributes, attributes.groups)
+def _exact(arrays: Sequence[Array], out: Shape, attributes: ChannelNormAttributes) -> Array:
+    x, factors, terms = (array.astype(np.float64) for array in arrays)
+    axis = attributes.of(x.ndim)
+    seen = np.moveaxis(x, axis, 1) if axis else x[None]
+    parts = seen.reshape(seen.shape[0], attributes.group_count(x.shape[axis]), -1)
+    centred = parts - parts.mean(axis=2, keepdims=True)
+    variance = np.square(centred).mean(axis=2, keepdims=True)
+    evened = (centred / np.sqrt(variance + attributes.epsilon)).reshape(seen.shape)
+    back = np.moveaxis(evened, 1, axis) if axis else evened[0]
+    scaled: Array = back * along(factors, x.ndim, axis) + along(terms, x.ndim, axis)
+    return scaled
 
 
-GROUP_NORM = Row(
-    operands=(SOURCE, FACTORS, TERMS),
-    attributes=GroupNormAttributes,
-    check=_check,
-    default_out=first_shape,
-    reference=reference_of(group_norm_parts),
-    exact=_exact,
-    computes=True,
-    parts=group_norm_parts,
-)
+GROUP_NORM = group_row(GroupNormAttributes)

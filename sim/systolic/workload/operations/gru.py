@@ -2,7 +2,8 @@
 
 Gates, in the order of the weights' columns: reset r, update z, new n. In each step, with the
 product of the state p, n = tanh(x + sigmoid(r) * p) and h = (1 - sigmoid(z)) * n + sigmoid(z) * h.
-Or the state is reset before its product, and p is that of sigmoid(r) * h (`reset_after = false`).
+Or the state is reset before its product, and p is the product of sigmoid(r) * h (`reset_after =
+false`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,28 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.layout import Shape
 from systolic.workload.operations.composite import reference_of
-from systolic.workload.operations.lstm import (
-    check_layer,
-    inputs_of_all_steps,
-    layer_sizes,
-)
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Attributes, Operand, Row, check_gives
-from systolic.workload.operations.softmax import check_floats
+from systolic.workload.operations.recurrent import (
+    gives_floats,
+    in_gates,
+    inputs_of_all_steps,
+    layer_dims,
+    layer_sizes,
+    sigmoid,
+    stacked,
+)
+from systolic.workload.operations.row import Attributes, Operand, Row, of_first_type
 
 GATES = 3
+OPERANDS = (
+    Operand("source", "XLA shape of the inputs [steps, batch, inputs]"),
+    Operand("weights", "XLA shape of the inputs' weights [inputs, 3 x states]: r, z, n"),
+    Operand("recurrent", "XLA shape of the states' weights [states, 3 x states]"),
+    Operand("bias", "XLA shape of the inputs' terms [3 x states]"),
+    Operand("recurrent_bias", "XLA shape of the states' terms [3 x states]"),
+    Operand("hidden", "XLA shape of the first state [batch, states]"),
+)
+_dims = layer_dims(OPERANDS, GATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +51,24 @@ class GruAttributes(Attributes):
     ] = True
 
 
-def _wanted(shapes: Sequence[Shape]) -> tuple[int, ...]:
-    """Return the dimensions of the result; WorkloadError if an operand has others."""
-    steps, batch, inputs, states = layer_sizes(shapes, GATES)
-    columns = GATES * states
-    named = [
-        ("weights", (inputs, columns)), ("recurrent", (states, columns)), ("bias", (columns,)),
-        ("recurrent_bias", (columns,)), ("hidden", (batch, states)),
-    ]  # fmt: skip
-    check_layer(shapes, named)
-    return steps, batch, states
-
-
-def _check(shapes: Sequence[Shape], out: Shape, attributes: GruAttributes) -> None:
-    check_gives(shapes[0], out.element_type, _wanted(shapes), out)
-    check_floats(out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: GruAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _wanted(shapes))
-
-
 def gru_parts(
     shapes: Sequence[Shape], out: Shape, attributes: GruAttributes
 ) -> list[CompositePart]:
     """Return the operations of a GRU."""
     recipe = Recipe(shapes)
     steps, batch, _, states = layer_sizes(shapes, GATES)
-    fed = inputs_of_all_steps(recipe, GATES * states, "3")
+    fed = inputs_of_all_steps(recipe, "3")
     terms, hidden, found = recipe.cast("4", "f32"), recipe.cast("5", "f32"), list[str]()
     for step in range(steps):
         own = recipe.slice(fed, 0, step * batch, (step + 1) * batch)
-        x = [recipe.slice(own, 1, n * states, (n + 1) * states) for n in range(GATES)]
+        x = in_gates(recipe, own, GATES)
         if attributes.reset_after:
             back = _product(recipe, hidden, "2", terms)
-            p = [recipe.slice(back, 1, n * states, (n + 1) * states) for n in range(GATES)]
+            p = in_gates(recipe, back, GATES)
         else:
             gates = recipe.slice("2", 1, 0, 2 * states)
             back = _product(recipe, hidden, gates, recipe.slice(terms, 0, 0, 2 * states))
-            p = [recipe.slice(back, 1, n * states, (n + 1) * states) for n in range(2)]
+            p = in_gates(recipe, back, 2)
         r, z = (
             recipe.function("sigmoid", recipe.combined("add", p[n], x[n], "f32")) for n in range(2)
         )
@@ -92,7 +84,7 @@ def gru_parts(
         kept = recipe.combined("multiply", z, hidden, "f32")
         hidden = recipe.combined("add", taken, kept, "f32")
         found.append(hidden)
-    recipe.reshape(recipe.cast(recipe.concat(found, 0), out.element_type), out.dims)
+    stacked(recipe, found, out)
     return recipe.done(out)
 
 
@@ -102,17 +94,13 @@ def _product(recipe: Recipe, state: str, weights: str, terms: str) -> str:
     return recipe.combined("add", recipe.matmul(narrow, weights), terms, "f32", (1,))
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
 def _exact(arrays: Sequence[Array], out: Shape, attributes: GruAttributes) -> Array:
     source, weights, recurrent, bias, terms, hidden = (each.astype(np.float64) for each in arrays)
     size, found = out.dims[-1], []
     for inputs in source:
         x = np.split(inputs @ weights + bias, GATES, axis=1)
         p = np.split(hidden @ recurrent + terms, GATES, axis=1)
-        r, z = _sigmoid(x[0] + p[0]), _sigmoid(x[1] + p[1])
+        r, z = sigmoid(x[0] + p[0]), sigmoid(x[1] + p[1])
         before = (r * hidden) @ recurrent[:, 2 * size :] + terms[2 * size :]
         new = np.tanh(x[2] + (r * p[2] if attributes.reset_after else before))
         hidden = (1 - z) * new + z * hidden
@@ -121,17 +109,10 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: GruAttributes) -> Ar
 
 
 GRU = Row(
-    operands=(
-        Operand("source", "XLA shape of the inputs [steps, batch, inputs]"),
-        Operand("weights", "XLA shape of the inputs' weights [inputs, 3 x states]: r, z, n"),
-        Operand("recurrent", "XLA shape of the states' weights [states, 3 x states]"),
-        Operand("bias", "XLA shape of the inputs' terms [3 x states]"),
-        Operand("recurrent_bias", "XLA shape of the states' terms [3 x states]"),
-        Operand("hidden", "XLA shape of the first state [batch, states]"),
-    ),
+    operands=OPERANDS,
     attributes=GruAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives_floats(_dims),
+    default_out=of_first_type(_dims),
     reference=reference_of(gru_parts),
     exact=_exact,
     computes=True,

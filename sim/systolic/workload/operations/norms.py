@@ -41,11 +41,6 @@ def check_norm(shapes: Sequence[Shape], out: Shape, attributes: NormAttributes) 
     check_gives(source, out.element_type, source.dims, out)
 
 
-def norm_out(shapes: Sequence[Shape], attributes: NormAttributes) -> Shape:
-    """Return the shape of what is made even."""
-    return shapes[0]
-
-
 def row_factor(recipe: Recipe, source: str, last: int, attributes: NormAttributes) -> str:
     """Return 1 / sqrt(mean square + epsilon) of each row."""
     mean = recipe.reduce("mean", recipe.activation("square", source), last)

@@ -18,7 +18,15 @@ from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
 from systolic.workload.operations.index_map import NOWHERE, IndexMap
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    Rules,
+    check_gives,
+    of_first_type,
+    plain,
+)
 
 PaddingCounts = Annotated[tuple[int, ...], Field(strict=False)]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
@@ -55,7 +63,8 @@ class PadAttributes(Attributes):
         return list(zip(self.low, self.high, between, strict=True))
 
 
-def _result_dims(source: Shape, attributes: PadAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: PadAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     for key, counts in (("low", attributes.low), ("high", attributes.high)):
         if len(counts) != source.rank:
             raise WorkloadError(
@@ -101,7 +110,7 @@ def _check_mode(source: Shape, attributes: PadAttributes) -> None:
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: PadAttributes) -> None:
     (source,) = shapes
-    check_gives(source, source.element_type, _result_dims(source, attributes), out)
+    check_gives(source, source.element_type, _result_dims(shapes, attributes), out)
     _check_mode(source, attributes)
     check_value(attributes.value, out)
 
@@ -115,10 +124,6 @@ def check_value(value: float, out: Shape) -> None:
                 f"value: needs a whole number from {limits.min} to {limits.max} for {plain(out)}, "
                 f"found {value}"
             )
-
-
-def _default_out(shapes: Sequence[Shape], attributes: PadAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def _padded(array: Array, attributes: PadAttributes, value: Array) -> Array:
@@ -189,7 +194,7 @@ PAD = Row(
     operands=ONE_SHAPE,
     attributes=PadAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=_reference,
     exact=_exact,
     index_map=_index_map,

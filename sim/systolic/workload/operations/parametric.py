@@ -17,7 +17,7 @@ from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives
+from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, first_shape
 from systolic.workload.operations.softmax import check_floats
 
 A = TypeVar("A", bound=Attributes)
@@ -55,7 +55,7 @@ def function_row(
         operands=ONE_SHAPE,
         attributes=attributes,
         check=check,
-        default_out=lambda shapes, given: shapes[0],
+        default_out=first_shape,
         reference=reference_of(parts),
         exact=wide,
         computes=True,

@@ -25,7 +25,15 @@ from systolic.workload.operations.image_windows import (
     Stride,
 )
 from systolic.workload.operations.reduce import REDUCE, ReduceAttributes, ReductionName
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    Rules,
+    check_gives,
+    of_first_type,
+    plain,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,8 @@ class PoolAttributes(Attributes):
         return 1.0 if self.reduction == "product" else 0.0
 
 
-def _result_dims(source: Shape, attributes: PoolAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: PoolAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     if source.rank != 4:
         raise WorkloadError(
             f"pool needs a source [images, height, width, channels], found {plain(source)}"
@@ -75,14 +84,10 @@ def _result_dims(source: Shape, attributes: PoolAttributes) -> tuple[int, ...]:
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: PoolAttributes) -> None:
     (source,) = shapes
-    check_gives(source, out.element_type, _result_dims(source, attributes), out)
+    check_gives(source, out.element_type, _result_dims(shapes, attributes), out)
     # The types are those of a reduction.
     seen = Shape(source.element_type, (*out.dims, 1))
     REDUCE.check([seen], out, ReduceAttributes(attributes.reduction, (4,)))
-
-
-def _default_out(shapes: Sequence[Shape], attributes: PoolAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def _seen(array: Array, out: Shape, attributes: PoolAttributes) -> Array:
@@ -115,7 +120,7 @@ POOL = Row(
     operands=ONE_SHAPE,
     attributes=PoolAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=_reference,
     exact=_exact,
     computes=True,

@@ -20,6 +20,7 @@ from systolic.workload.operations.row import (
     Attributes,
     Row,
     check_gives,
+    first_shape,
     is_integer,
     plain,
 )
@@ -63,7 +64,7 @@ POPCOUNT = Row(
     operands=ONE_SHAPE,
     attributes=Attributes,
     check=_check,
-    default_out=lambda shapes, given: shapes[0],
+    default_out=first_shape,
     reference=reference_of(popcount_parts),
     exact=_exact,
     computes=True,

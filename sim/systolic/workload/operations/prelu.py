@@ -16,7 +16,7 @@ from systolic.workload.operations.binary import BINARY, BinaryAttributes
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.parametric import halves
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Operand, Row, check_gives, plain
+from systolic.workload.operations.row import Operand, Row, check_gives, first_shape, plain
 from systolic.workload.operations.select import SelectAttributes
 from systolic.workload.operations.softmax import check_floats
 
@@ -61,7 +61,7 @@ PRELU = Row(
     ),
     attributes=SelectAttributes,
     check=_check,
-    default_out=lambda shapes, given: shapes[0],
+    default_out=first_shape,
     reference=reference_of(prelu_parts),
     exact=_exact,
     computes=True,

@@ -29,6 +29,7 @@ from systolic.workload.operations.row import (
     check_gives,
     counted,
     is_integer,
+    of_first_type,
     plain,
 )
 
@@ -47,7 +48,21 @@ class ReduceAttributes(Attributes):
 
     def reduced(self, rank: int) -> tuple[int, ...]:
         """Return the axes of a tensor of that rank that are reduced, ascending."""
-        return tuple(range(rank)) if self.axes is None else tuple(sorted(self.axes))
+        return tuple(sorted(given_axes(self.axes, rank)))
+
+
+def given_axes(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Return the axes that an operation names; all of a tensor of that rank if it names none."""
+    return tuple(range(rank)) if axes is None else tuple(axes)
+
+
+def check_axes(source: Shape, axes: Sequence[int], least: int = 0) -> None:
+    """Raise WorkloadError unless these are different axes of a tensor, at least `least`."""
+    if not least <= len(set(axes)) == len(axes) or not {*axes} <= {*range(source.rank)}:
+        raise WorkloadError(
+            f"axes: needs different numbers from 0 to {source.rank - 1}, axes of {plain(source)}, "
+            f"found {list(axes)}"
+        )
 
 
 def kept_axes(rank: int, reduced: Sequence[int]) -> tuple[int, ...]:
@@ -55,29 +70,25 @@ def kept_axes(rank: int, reduced: Sequence[int]) -> tuple[int, ...]:
     return tuple(axis for axis in range(rank) if axis not in reduced)
 
 
-def _result_dims(shape: Shape, attributes: ReduceAttributes) -> tuple[int, ...]:
-    axes = attributes.reduced(shape.rank)
-    if not axes or len(set(axes)) < len(axes) or not {*axes} <= {*range(shape.rank)}:
-        raise WorkloadError(
-            f"axes: needs different numbers from 0 to {shape.rank - 1}, axes of {plain(shape)}, "
-            f"found {list(axes)}"
-        )
-    return tuple(shape.dims[axis] for axis in kept_axes(shape.rank, axes))
+def reduced_dims(source: Shape, axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the dimensions that are left without some axes; WorkloadError if these are none."""
+    check_axes(source, axes, least=1)
+    return tuple(source.dims[axis] for axis in kept_axes(source.rank, axes))
+
+
+def _result_dims(shapes: Sequence[Shape], attributes: ReduceAttributes) -> tuple[int, ...]:
+    return reduced_dims(shapes[0], attributes.reduced(shapes[0].rank))
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ReduceAttributes) -> None:
     (source,) = shapes
-    check_gives(source, out.element_type, _result_dims(source, attributes), out)
+    check_gives(source, out.element_type, _result_dims(shapes, attributes), out)
     fraction = attributes.reduction in ("mean", "median")
     if not fraction and is_integer(source) != is_integer(out):
         kind = "integers" if is_integer(source) else "floats"
         raise WorkloadError(
             f"{attributes.reduction} of {plain(source)} gives {kind}, but out is {plain(out)}"
         )
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ReduceAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def _larger(a: Any, b: Any) -> Any:
@@ -126,9 +137,8 @@ if not _IN_ORDER.keys() == _EXACT.keys() == {*get_args(ReductionName)}:
     raise TypeError("reduce: _IN_ORDER, _EXACT and ReductionName differ")
 
 
-def _last(array: Array, attributes: ReduceAttributes) -> Array:
-    """Return the array with its reduced axes as one, the last."""
-    axes = attributes.reduced(array.ndim)
+def axes_last(array: Array, axes: Sequence[int]) -> Array:
+    """Return an array with some axes as one, the last."""
     kept = kept_axes(array.ndim, axes)
     moved = array.transpose((*kept, *axes))
     return moved.reshape((*(array.shape[axis] for axis in kept), -1))
@@ -138,7 +148,9 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: ReduceAttributes) ->
     array = counted(arrays[0])
     wide = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
     with np.errstate(all="ignore"):
-        return np.asarray(_EXACT[attributes.reduction](_last(wide, attributes)))
+        return np.asarray(
+            _EXACT[attributes.reduction](axes_last(wide, attributes.reduced(array.ndim)))
+        )
 
 
 def _reference(
@@ -146,7 +158,7 @@ def _reference(
 ) -> Array:
     array = counted(arrays[0])
     accumulator = np.int32 if array.dtype.kind in "iu" else np.float32
-    values = _last(array, attributes).astype(accumulator)
+    values = axes_last(array, attributes.reduced(array.ndim)).astype(accumulator)
     count, done = values.shape[-1], False
     if count > 1 and rules.segment == 1:
         raise WorkloadError(
@@ -174,7 +186,7 @@ REDUCE = Row(
     operands=ONE_SHAPE,
     attributes=ReduceAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=_reference,
     exact=_exact,
     computes=True,

@@ -14,13 +14,24 @@ import numpy as np
 from pydantic import Field
 
 from systolic.arrays import Array
-from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.activation import FunctionName
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.reduce import ReducedAxes, kept_axes
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, plain
+from systolic.workload.operations.reduce import (
+    ReducedAxes,
+    axes_last,
+    given_axes,
+    kept_axes,
+    reduced_dims,
+)
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    check_gives,
+    of_first_type,
+)
 from systolic.workload.operations.softmax import check_floats
 
 MeasureName = Literal["sum_of_squares", "l1", "l2", "log_sum", "log_sum_exp"]
@@ -44,27 +55,17 @@ class ReduceMeasureAttributes(Attributes):
 
     def reduced(self, rank: int) -> tuple[int, ...]:
         """Return the axes of a tensor of that rank, in order."""
-        return tuple(range(rank)) if self.axes is None else tuple(sorted(self.axes))
+        return tuple(sorted(given_axes(self.axes, rank)))
 
 
-def _result_dims(source: Shape, attributes: ReduceMeasureAttributes) -> tuple[int, ...]:
-    axes = attributes.reduced(source.rank)
-    if not axes or len(set(axes)) < len(axes) or not {*axes} <= {*range(source.rank)}:
-        raise WorkloadError(
-            f"axes: needs different numbers from 0 to {source.rank - 1}, axes of {plain(source)}, "
-            f"found {list(axes)}"
-        )
-    return tuple(source.dims[n] for n in kept_axes(source.rank, axes))
+def _result_dims(shapes: Sequence[Shape], attributes: ReduceMeasureAttributes) -> tuple[int, ...]:
+    return reduced_dims(shapes[0], attributes.reduced(shapes[0].rank))
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ReduceMeasureAttributes) -> None:
     (source,) = shapes
-    check_gives(source, out.element_type, _result_dims(source, attributes), out)
+    check_gives(source, out.element_type, _result_dims(shapes, attributes), out)
     check_floats(source, out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ReduceMeasureAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 _STEPS: dict[MeasureName, tuple[FunctionName | None, FunctionName | None]] = {
@@ -122,10 +123,7 @@ if _EXACT.keys() != {*get_args(MeasureName)}:
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: ReduceMeasureAttributes) -> Array:
     (array,) = arrays
-    axes = attributes.reduced(array.ndim)
-    kept = kept_axes(array.ndim, axes)
-    wide = array.astype(np.float64).transpose((*kept, *axes))
-    wide = wide.reshape((*(array.shape[n] for n in kept), -1))
+    wide = axes_last(array.astype(np.float64), attributes.reduced(array.ndim))
     with np.errstate(all="ignore"):
         return np.asarray(_EXACT[attributes.measure](wide))
 
@@ -134,7 +132,7 @@ REDUCE_MEASURE = Row(
     operands=ONE_SHAPE,
     attributes=ReduceMeasureAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=reference_of(measure_parts),
     exact=_exact,
     computes=True,

@@ -36,6 +36,7 @@ from systolic.workload.operations.row import (
     Row,
     check_gives,
     is_integer,
+    of_first_type,
     plain,
 )
 
@@ -102,7 +103,8 @@ def _sizes(source: Shape, attributes: ReduceWindowAttributes) -> tuple[int, ...]
     return tuple(source.dims[axis] for axis in attributes.of(source.rank))
 
 
-def _result_dims(source: Shape, attributes: ReduceWindowAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: ReduceWindowAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     axes, window = attributes.of(source.rank), attributes.window
     if not 1 <= len(axes) <= MOST_AXES or list(axes) != sorted({*axes} & {*range(source.rank)}):
         raise WorkloadError(
@@ -133,14 +135,10 @@ def _result_dims(source: Shape, attributes: ReduceWindowAttributes) -> tuple[int
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ReduceWindowAttributes) -> None:
     (source,) = shapes
-    check_gives(source, out.element_type, _result_dims(source, attributes), out)
+    check_gives(source, out.element_type, _result_dims(shapes, attributes), out)
     # The types are those of a reduction.
     seen = Shape(source.element_type, (*out.dims, 1))
     REDUCE.check([seen], out, ReduceAttributes(attributes.reduction, (out.rank,)))
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ReduceWindowAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def _needs(
@@ -289,7 +287,7 @@ REDUCE_WINDOW = Row(
     operands=ONE_SHAPE,
     attributes=ReduceWindowAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=reference_of(reduce_window_parts),
     exact=_exact,
     needs=_needs,

@@ -24,7 +24,14 @@ from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.image_windows import PixelNumbers
 from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.reduce import ReducedAxes
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    check_gives,
+    of_first_type,
+    plain,
+)
 from systolic.workload.operations.softmax import check_floats
 
 Interpolation = Literal["nearest", "linear"]
@@ -79,7 +86,8 @@ _NEAREST = {
 }
 
 
-def _result_dims(source: Shape, attributes: ResizeAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: ResizeAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     axes, sizes = attributes.of(source.rank), attributes.sizes
     if not axes or list(axes) != sorted({*axes} & {*range(source.rank)}):
         raise WorkloadError(
@@ -96,15 +104,11 @@ def _result_dims(source: Shape, attributes: ResizeAttributes) -> tuple[int, ...]
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ResizeAttributes) -> None:
     (source,) = shapes
-    check_gives(source, out.element_type, _result_dims(source, attributes), out)
+    check_gives(source, out.element_type, _result_dims(shapes, attributes), out)
     if attributes.interpolation == "linear":
         check_floats(source, out)
     elif source.element_type != out.element_type:
         check_gives(source, source.element_type, out.dims, out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ResizeAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def _needs(shapes: Sequence[Shape], out: Shape, attributes: ResizeAttributes) -> list[int]:
@@ -189,7 +193,7 @@ RESIZE = Row(
     operands=ONE_SHAPE,
     attributes=ResizeAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=of_first_type(_result_dims),
     reference=reference_of(resize_parts),
     exact=_exact,
     needs=_needs,

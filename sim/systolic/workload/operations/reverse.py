@@ -10,16 +10,15 @@ import numpy as np
 from pydantic import Field
 
 from systolic.arrays import Array
-from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.index_map import IndexMap
-from systolic.workload.operations.reduce import ReducedAxes
+from systolic.workload.operations.reduce import ReducedAxes, check_axes, given_axes
 from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
     Row,
     check_gives,
-    plain,
+    first_shape,
     unrounded,
 )
 
@@ -34,22 +33,13 @@ class ReverseAttributes(Attributes):
 
     def of(self, rank: int) -> tuple[int, ...]:
         """Return the axes of a tensor of that rank."""
-        return tuple(range(rank)) if self.axes is None else tuple(self.axes)
+        return given_axes(self.axes, rank)
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ReverseAttributes) -> None:
     (source,) = shapes
-    axes = attributes.of(source.rank)
-    if len(set(axes)) < len(axes) or not {*axes} <= {*range(source.rank)}:
-        raise WorkloadError(
-            f"axes: needs different numbers from 0 to {source.rank - 1}, axes of {plain(source)}, "
-            f"found {list(axes)}"
-        )
+    check_axes(source, attributes.of(source.rank))
     check_gives(source, source.element_type, source.dims, out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ReverseAttributes) -> Shape:
-    return shapes[0]
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: ReverseAttributes) -> Array:
@@ -67,7 +57,7 @@ REVERSE = Row(
     operands=ONE_SHAPE,
     attributes=ReverseAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=unrounded(_exact),
     exact=_exact,
     index_map=_index_map,

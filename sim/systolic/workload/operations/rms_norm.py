@@ -18,11 +18,10 @@ from systolic.workload.operations.norms import (
     NormAttributes,
     check_norm,
     evened,
-    norm_out,
     row_factor,
 )
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Row
+from systolic.workload.operations.row import Row, first_shape
 
 
 def rms_norm_parts(
@@ -46,7 +45,7 @@ RMS_NORM = Row(
     operands=(SOURCE, FACTORS),
     attributes=NormAttributes,
     check=check_norm,
-    default_out=norm_out,
+    default_out=first_shape,
     reference=reference_of(rms_norm_parts),
     exact=_exact,
     computes=True,

@@ -135,3 +135,30 @@ def check_gives(source: Shape, element_type: str, dims: tuple[int, ...], out: Sh
     if (out.element_type, out.dims) != (element_type, dims):
         wanted = f"{element_type}[{','.join(map(str, dims))}]"
         raise WorkloadError(f"{plain(source)} gives {wanted}, but out is {plain(out)}")
+
+
+def first_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Return the shape of the first operand: a `default_out`."""
+    return shapes[0]
+
+
+def of_first_type(
+    dims: Callable[[Sequence[Shape], A], tuple[int, ...]],
+) -> Callable[[Sequence[Shape], A], Shape]:
+    """Return the `default_out` of a result with these dimensions and the first operand's type."""
+
+    def default_out(shapes: Sequence[Shape], attributes: A) -> Shape:
+        return Shape(shapes[0].element_type, dims(shapes, attributes))
+
+    return default_out
+
+
+def gives(
+    dims: Callable[[Sequence[Shape], A], tuple[int, ...]],
+) -> Callable[[Sequence[Shape], Shape, A], None]:
+    """Return the `check` of a result with these dimensions and the first operand's type."""
+
+    def check(shapes: Sequence[Shape], out: Shape, attributes: A) -> None:
+        check_gives(shapes[0], shapes[0].element_type, dims(shapes, attributes), out)
+
+    return check

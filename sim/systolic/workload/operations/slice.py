@@ -17,7 +17,8 @@ from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
     Row,
-    check_gives,
+    gives,
+    of_first_type,
     plain,
     unrounded,
 )
@@ -45,7 +46,8 @@ class SliceAttributes(Attributes):
         return tuple(map(slice, self.start, self.stop, steps))
 
 
-def _result_dims(source: Shape, attributes: SliceAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: SliceAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     steps = attributes.steps(source.rank)
     for key, given in (("start", attributes.start), ("stop", attributes.stop), ("step", steps)):
         if len(given) != source.rank:
@@ -63,15 +65,6 @@ def _result_dims(source: Shape, attributes: SliceAttributes) -> tuple[int, ...]:
     return tuple(-(-(s.stop - s.start) // s.step) for s in slices)
 
 
-def _check(shapes: Sequence[Shape], out: Shape, attributes: SliceAttributes) -> None:
-    (source,) = shapes
-    check_gives(source, source.element_type, _result_dims(source, attributes), out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: SliceAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
-
-
 def _exact(arrays: Sequence[Array], out: Shape, attributes: SliceAttributes) -> Array:
     return np.ascontiguousarray(arrays[0][attributes.slices()])
 
@@ -84,8 +77,8 @@ def _index_map(shapes: Sequence[Shape], out: Shape, attributes: SliceAttributes)
 SLICE = Row(
     operands=ONE_SHAPE,
     attributes=SliceAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives(_result_dims),
+    default_out=of_first_type(_result_dims),
     reference=unrounded(_exact),
     exact=_exact,
     index_map=_index_map,

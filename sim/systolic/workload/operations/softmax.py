@@ -19,7 +19,14 @@ from systolic.layout import Shape
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.reduce import kept_axes
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    check_gives,
+    first_shape,
+    plain,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +66,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: SoftmaxAttributes) -
     check_gives(source, out.element_type, source.dims, out)
 
 
-def _default_out(shapes: Sequence[Shape], attributes: SoftmaxAttributes) -> Shape:
-    return shapes[0]
-
-
 def softmax_parts(
     shapes: Sequence[Shape], out: Shape, attributes: SoftmaxAttributes
 ) -> list[CompositePart]:
@@ -91,7 +94,7 @@ SOFTMAX = Row(
     operands=ONE_SHAPE,
     attributes=SoftmaxAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=reference_of(softmax_parts),
     exact=_exact,
     computes=True,

@@ -12,10 +12,17 @@ from systolic.layout import Shape
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.depth_to_space import BlockAttributes, check_images
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import ONE_SHAPE, Row, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Row,
+    gives,
+    of_first_type,
+    plain,
+)
 
 
-def _result_dims(source: Shape, attributes: BlockAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: BlockAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     side = attributes.block
     check_images(source, side)
     images, rows, cols, channels = source.dims
@@ -24,15 +31,6 @@ def _result_dims(source: Shape, attributes: BlockAttributes) -> tuple[int, ...]:
             f"block: needs {side} to divide the rows and the columns of {plain(source)}"
         )
     return images, rows // side, cols // side, channels * side**2
-
-
-def _check(shapes: Sequence[Shape], out: Shape, attributes: BlockAttributes) -> None:
-    (source,) = shapes
-    check_gives(source, source.element_type, _result_dims(source, attributes), out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: BlockAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def space_to_depth_parts(
@@ -57,8 +55,8 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: BlockAttributes) -> 
 SPACE_TO_DEPTH = Row(
     operands=ONE_SHAPE,
     attributes=BlockAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives(_result_dims),
+    default_out=of_first_type(_result_dims),
     reference=reference_of(space_to_depth_parts),
     exact=_exact,
     parts=space_to_depth_parts,

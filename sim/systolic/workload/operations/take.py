@@ -21,7 +21,8 @@ from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
     Row,
-    check_gives,
+    gives,
+    of_first_type,
     plain,
     unrounded,
 )
@@ -67,19 +68,11 @@ def check_places(source: Shape, axis: int, indices: Sequence[int]) -> None:
         )
 
 
-def _result_dims(source: Shape, attributes: TakeAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: TakeAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     axis = attributes.of(source.rank)
     check_places(source, axis, attributes.indices)
     return (*source.dims[:axis], len(attributes.indices), *source.dims[axis + 1 :])
-
-
-def _check(shapes: Sequence[Shape], out: Shape, attributes: TakeAttributes) -> None:
-    (source,) = shapes
-    check_gives(source, source.element_type, _result_dims(source, attributes), out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: TakeAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: TakeAttributes) -> Array:
@@ -94,8 +87,8 @@ def _index_map(shapes: Sequence[Shape], out: Shape, attributes: TakeAttributes) 
 TAKE = Row(
     operands=ONE_SHAPE,
     attributes=TakeAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives(_result_dims),
+    default_out=of_first_type(_result_dims),
     reference=unrounded(_exact),
     exact=_exact,
     index_map=_index_map,

@@ -27,6 +27,7 @@ from systolic.workload.operations.row import (
     Row,
     Rules,
     counted,
+    first_shape,
     is_integer,
     plain,
 )
@@ -69,10 +70,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: TensorScalarAttribut
     BINARY.check(_operands(source, attributes), out, attributes.with_tensor)
 
 
-def _default_out(shapes: Sequence[Shape], attributes: TensorScalarAttributes) -> Shape:
-    return shapes[0]
-
-
 def _pair(
     arrays: Sequence[Array], attributes: TensorScalarAttributes, single: type[np.floating[Any]]
 ) -> list[Array]:
@@ -99,7 +96,7 @@ TENSOR_SCALAR = Row(
     operands=ONE_SHAPE,
     attributes=TensorScalarAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=_reference,
     exact=_exact,
     computes=True,

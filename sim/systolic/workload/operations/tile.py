@@ -17,7 +17,8 @@ from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
     Row,
-    check_gives,
+    gives,
+    of_first_type,
     plain,
     unrounded,
 )
@@ -32,7 +33,8 @@ class TileAttributes(Attributes):
     repeats: Annotated[Repeats, Field(description="how often a tensor stands along each axis")]
 
 
-def _result_dims(source: Shape, attributes: TileAttributes) -> tuple[int, ...]:
+def _result_dims(shapes: Sequence[Shape], attributes: TileAttributes) -> tuple[int, ...]:
+    (source,) = shapes
     repeats = attributes.repeats
     if len(repeats) != source.rank or min(repeats, default=1) < 1:
         raise WorkloadError(
@@ -40,15 +42,6 @@ def _result_dims(source: Shape, attributes: TileAttributes) -> tuple[int, ...]:
             f"{list(repeats)}"
         )
     return tuple(n * times for n, times in zip(source.dims, repeats, strict=True))
-
-
-def _check(shapes: Sequence[Shape], out: Shape, attributes: TileAttributes) -> None:
-    (source,) = shapes
-    check_gives(source, source.element_type, _result_dims(source, attributes), out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: TileAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: TileAttributes) -> Array:
@@ -63,8 +56,8 @@ def _index_map(shapes: Sequence[Shape], out: Shape, attributes: TileAttributes) 
 TILE = Row(
     operands=ONE_SHAPE,
     attributes=TileAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives(_result_dims),
+    default_out=of_first_type(_result_dims),
     reference=unrounded(_exact),
     exact=_exact,
     index_map=_index_map,

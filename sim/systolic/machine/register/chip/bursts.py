@@ -1,7 +1,6 @@
 """A DMA queue of a chip of several cores whose controllers have DRAM with banks.
 
-What lies between ends of which one is in such DRAM is a piece in bursts; other pieces move as those
-of any queue.
+A piece of a copy with an end in such DRAM moves in bursts; other pieces move as in any queue.
 """
 
 from __future__ import annotations
@@ -9,11 +8,9 @@ from __future__ import annotations
 from collections import Counter
 
 from systolic.hw.spec import Dma
-from systolic.hw.spec.places import ChipPlace
 from systolic.machine.register.chip.banks import BankedControllers
 from systolic.machine.register.chip.queue import ChipCopy, ChipQueue, Surroundings, run_of
 from systolic.machine.register.chip.runs import Run
-from systolic.machine.register.context import Context
 from systolic.machine.register.dma.bursts import AddressOf, BurstSides, BurstWork, bytes_now
 from systolic.machine.register.dma.descriptors import Descriptor, RunStart
 from systolic.machine.register.dram.channels import Burst
@@ -23,8 +20,8 @@ from systolic.machine.register.ports.ports import Wanted
 class PieceOfBursts:
     """A piece of a copy that moves in bursts.
 
-    banked: the ends that lie in DRAM with banks. near: those on a core, with ports. width: bytes of
-    a burst in a cycle. credit: bytes of its shares that are kept from the cycle before.
+    banked: the ends that lie in DRAM with banks. near: the ends on a core, with ports. width: bytes
+    of a burst in a cycle. credit: bytes of its shares that are kept from the cycle before.
     """
 
     def __init__(
@@ -65,20 +62,12 @@ class PieceOfBursts:
 class BankedQueue(ChipQueue):
     """One queue, whose pieces in DRAM with banks go burst by burst."""
 
-    def __init__(
-        self,
-        context: Context,
-        number: int,
-        own: ChipPlace,
-        *,
-        spec: Dma,
-        period: int,
-        around: Surroundings,
-    ) -> None:
-        assert around.banks is not None
-        self._banks = around.banks
-        self._piece: PieceOfBursts | None = None
-        super().__init__(context, number, own, spec=spec, period=period, around=around)
+    _piece: PieceOfBursts | None = None
+
+    @property
+    def _banks(self) -> BankedControllers:
+        assert self._around.banks is not None
+        return self._around.banks
 
     def begin(self, tick: int) -> None:
         """Start a cycle, and take bursts in hand."""
@@ -182,10 +171,7 @@ class BankedQueue(ChipQueue):
         found: list[tuple[int, Wanted]] = []
         for number in piece.near:
             end = job.ends[number]
-            directions: tuple[str, ...] = ("read",) if number == 0 else ("write",)
-            if number == 1 and job.accumulates:
-                directions = ("read", "write")
-            for direction in directions:
+            for direction in job.directions(number):
                 wants: set[tuple[int, Wanted]] = set()
                 for burst in bursts:
                     low, high = bytes_now(burst)
@@ -228,16 +214,6 @@ def _runs_of_piece(job: ChipCopy) -> list[Run]:
     return found
 
 
-def chip_queue(
-    context: Context,
-    number: int,
-    own: ChipPlace,
-    *,
-    spec: Dma,
-    period: int,
-    around: Surroundings,
-) -> ChipQueue:
-    """Return a queue of a core or a processor, by what DRAM the chip has."""
-    if around.banks is None:
-        return ChipQueue(context, number, own, spec=spec, period=period, around=around)
-    return BankedQueue(context, number, own, spec=spec, period=period, around=around)
+def queue_kind(around: Surroundings) -> type[ChipQueue]:
+    """Return the kind of a chip's queues, by what DRAM the chip has."""
+    return ChipQueue if around.banks is None else BankedQueue

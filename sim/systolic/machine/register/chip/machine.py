@@ -26,7 +26,7 @@ from systolic.isa.joint import JointProgram
 from systolic.isa.launches import Launch
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.register.chip.banks import BankedControllers
-from systolic.machine.register.chip.bursts import chip_queue
+from systolic.machine.register.chip.bursts import queue_kind
 from systolic.machine.register.chip.processor import FedSupply, ManagementProcessor
 from systolic.machine.register.chip.queue import ChipQueue, Surroundings
 from systolic.machine.register.chip.recorder import PlacedRecorder
@@ -96,7 +96,7 @@ class CoreLaunch:
         self.array = ArrayUnit(local, None)
         engines = [LaneEngine(local, name) for name in chip.lane_engines]
         self.queues = [
-            chip_queue(
+            queue_kind(machine.around)(
                 full,
                 number,
                 place,
@@ -252,7 +252,7 @@ class ChipMachine:
             period = chip.period_of(spec.dma.clock)
             for number in range(spec.dma.queues):
                 name = dma_queue(number)
-                queues[name] = chip_queue(
+                queues[name] = queue_kind(self.around)(
                     context, number, place, spec=spec.dma, period=period, around=self.around
                 )
         self._fed.append(context)

@@ -93,8 +93,14 @@ class ChipCopy(CopyJob):
         assert core_of_end is not None
         return self._chip.core_chips[core_of_end].state_buffer.bank_bytes
 
+    def directions(self, end: int) -> tuple[str, ...]:
+        """Return in which directions bytes pass the ports of an end, the source being end 0."""
+        if end == 1 and self.accumulates:
+            return "read", "write"
+        return ("read",) if end == 0 else ("write",)
+
     def ways(self) -> set[tuple[ChipPlace, ...]]:
-        """Return the endpoints of all runs that are still to come, and of that in hand."""
+        """Return the endpoints of all runs that are still to come, and of the one in hand."""
         return {bundle[0].places for bundle in (self.bundle, *self.rest)}  # type: ignore[attr-defined]
 
 
@@ -137,7 +143,7 @@ class ChipQueue(DmaQueue):
         return ChipCopy(self.head_index, self.head, self._own, self._spec, self._chip)
 
     def _latency(self, job: CopyJob) -> int:
-        """Return the cycles before the first run: DMA's, DRAM's and those of the longest way."""
+        """Return the cycles before the first run: DMA's, DRAM's and the longest way's."""
         assert isinstance(job, ChipCopy)
         chip, ways = self._chip, job.ways()
         touched = {p.number for places in ways for p in places if p.kind == "controller"}
@@ -199,11 +205,8 @@ class ChipQueue(DmaQueue):
             if number == 0 and job.is_turned:
                 found += self._of_matrix(end)
                 continue
-            directions: tuple[str, ...] = ("read",) if number == 0 else ("write",)
-            if number == 1 and job.accumulates:
-                directions = ("read", "write")
             part = RunStart(start.partition, start.byte + first)
-            for direction in directions:
+            for direction in job.directions(number):
                 found += self._of_end(end, part, stop - first, rows, direction)
         return found
 
