@@ -92,6 +92,7 @@ def draw_command(
     overrides: Overrides = None,
 ) -> None:
     """Draw a view of a run, a program or a summary as PNG, SVG or PDF."""
+    from systolic.cli.heartbeat import HEARTBEAT
     from systolic.run.difference import of_summaries
 
     if list_views:
@@ -140,6 +141,7 @@ def draw_command(
         with of_option("--cycles"):
             look.shown(subject.ticks if plot.given == "network" else subject.trace.cycles())
     write = plot.write if animate is None else _write_film
+    HEARTBEAT.at(title, "drawing")
     with of_summaries(*summaries):
         write(subject, replace(look, title=title), path)
     typer.echo(printable(str(path)))
@@ -165,7 +167,7 @@ def _film_file(path: Path, given: Mapping[str, object]) -> Path:
 
 
 def _write_film(run: PlotRun, look: Look, path: Path) -> None:
-    from systolic.cli.run_file import ProgressBar
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.report.plots.wavefront import film
 
     with ProgressBar(look.title) as progress:
@@ -354,7 +356,8 @@ def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
         return timed(work, options)
     if is_program(work):
         return _program_result(plot, work, options)
-    from systolic.cli.run_file import ProgressBar, picture_records
+    from systolic.cli.heartbeat import ProgressBar
+    from systolic.cli.run_file import picture_records
     from systolic.run.execute import run
 
     loaded = load_one(work, options)

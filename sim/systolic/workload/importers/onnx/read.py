@@ -153,7 +153,7 @@ class _Reader:
             return None
         try:
             return self._onnx.defs.get_schema(proto.op_type, opset, domain)
-        except self._onnx.defs.SchemaError:
+        except (self._onnx.defs.SchemaError, TypeError):  # no opset has such a number
             return None
 
     def _value(self, proto: Any, name: str, known: frozenset[str], depth: int) -> Any:
@@ -252,7 +252,7 @@ def _check_counts(proto: Any, name: str, schema: Any, attributes: Mapping[str, A
             raise ImportFileError(f"{at_node(name)}: {proto.op_type} needs the attribute {key}")
     for each in proto.attribute:
         wanted = schema.attributes[each.name].type
-        if each.type and int(wanted.value) != each.type:
+        if int(wanted.value) != each.type:
             raise ImportFileError(
                 f"{at_node(name)}: {proto.op_type} has {each.name} of another type ({wanted.name})"
             )
