@@ -119,7 +119,8 @@ def _expected_in_parts(
         own = {}
         for name in part.compiled.graph.inputs:
             tensor, box = part.boxes[name]
-            own[name] = np.ascontiguousarray(values[tensor][box.slices])
+            # numpy's ascontiguousarray would make a dimension of a single number's none
+            own[name] = np.array(values[tensor][box.slices], order="C")
         made, turns = _expected(part.compiled, chip, own)
         turned = turned or turns
         for name in made.keys() - own.keys():
