@@ -25,12 +25,15 @@ def drawn(rng: Random) -> tuple[Graph, dict[str, np.ndarray]]:
     height, width = rng.randint(5, 24), rng.randint(5, 24)
     channels, filters = rng.choice([1, 2, 3]), rng.choice([1, 4, 8])
     builder = GraphBuilder("dram")
-    x = builder.tensor("x", f"bf16[{rng.choice([1, 2])},{height},{width},{channels}]")
-    w = builder.tensor("w", f"bf16[{window},{window},{channels},{filters}]")
+    order = rng.choice(["{3,2,1,0}", "{2,1,3,0}"])
+    x = builder.tensor("x", f"bf16[{rng.choice([1, 2])},{height},{width},{channels}]{order}")
+    groups = rng.choice([1, 1, channels])
+    filters *= groups
+    w = builder.tensor("w", f"bf16[{window},{window},{channels // groups},{filters}]")
     stride, padding = rng.choice([1, 1, 2]), rng.choice([0, window // 2])
     builder.add(
         "conv2d", (x, w), name="y", stride=(stride, stride), padding=(padding,) * 4,
-        dilation=(dilation, dilation),
+        dilation=(dilation, dilation), groups=groups,
     )  # fmt: skip
     if rng.random() < 0.5:
         builder.add("activation", ("y",), name="z", function="ramp")
@@ -78,3 +81,24 @@ def test_without_the_spread_runs_would_be_called_wrong(monkeypatch):
 def test_structural_zeros_can_be_forbidden():
     assert any(ran(seed)[0] for seed in range(4))
     assert not any(ran(seed, structural_zeros=False)[0] for seed in range(4))
+
+
+@pytest.mark.parametrize("structural_zeros", [True, False])
+def test_a_channel_spoils_those_whose_weights_share_its_tile(structural_zeros):
+    builder, numbers = GraphBuilder("dram"), np.random.default_rng(5)
+    x = builder.tensor("x", "bf16[1,9,9,150]")
+    w = builder.tensor("w", "bf16[3,3,1,150]")
+    builder.add("conv2d", (x, w), name="y", groups=150)
+    graph = builder.graph()
+    inputs = {
+        name: numbers.standard_normal(graph.shape(name).dims).astype(graph.shape(name).dtype)
+        for name in graph.inputs
+    }
+    inputs["x"][0, 4, 4, 3] = np.inf
+    options = Options(structural_zeros=structural_zeros)
+    run = systolic.run(graph, "ideal_128x128", inputs, options=options)
+    assert run.summary["values"]["equal"]
+    assert any(node.diagonal for node in run.compiled.layers.nodes) == structural_zeros
+    if structural_zeros:
+        odd = ~np.isfinite(run.outputs["y"].astype(np.float32)).all(axis=(0, 1, 2))
+        assert list(np.flatnonzero(odd)) == list(range(128))

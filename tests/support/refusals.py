@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-NO_ROOM = ("no room", "each in a partition of its own, but there are")
-"""A tensor, an identity or a block that does not fit; a tile of more rows than partitions."""
+NO_ROOM = (
+    "no room",
+    "each in a partition of its own, but there are",
+    "take at most 1 at once, the rows of a block",
+)
+"""What does not fit: a tensor, an identity, a block; more rows than partitions; two elements to
+reduce at once.
+"""
 
 
 def is_for_room(error: Exception) -> bool:

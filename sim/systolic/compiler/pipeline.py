@@ -25,6 +25,7 @@ from systolic.compiler.lower.packed import carried_graph
 from systolic.compiler.lower.predicates import with_predicates
 from systolic.compiler.lower.table import check_choices, lower_graph
 from systolic.compiler.lower.verify import verify_layers
+from systolic.compiler.lower.whole_rows import row_work
 from systolic.compiler.parts.choose import Chooser, NoPartError
 from systolic.compiler.parts.compiled import in_parts
 from systolic.compiler.parts.divide import divided
@@ -99,7 +100,7 @@ def _compiled(
             return replace(own, graph=graph)
     if any(tensor.home != "dram" for _, tensor in graph.tensors):
         return _passed(name, graph, chip, options, every=every)
-    plan = divided(expanded(graph))
+    plan = divided(expanded(graph, row_work(chip)))
     whole, refused = None, CompileError("")
     try:
         whole = _passed(name, graph, chip, options, every=every)
@@ -109,7 +110,7 @@ def _compiled(
     in_lines = (
         judge is not None
         and options.structural_zeros
-        and any(True for _ in convolutions(expanded(graph), chip))
+        and any(True for _ in convolutions(expanded(graph, row_work(chip)), chip))
     )
     if whole is not None and ticks <= FAR * plan.floor_ticks(chip) and not in_lines:
         return whole
@@ -166,8 +167,8 @@ def _or_whole(
     several steps of a composite operation at once.
     """
     assert found.streamed is not None
-    floor = divided(expanded(found.graph)).floor_ticks(chip)
-    reduces = any(op.kind == "reduce" for op in expanded(found.graph).operations)
+    floor = divided(expanded(found.graph, row_work(chip))).floor_ticks(chip)
+    reduces = any(op.kind == "reduce" for op in expanded(found.graph, row_work(chip)).operations)
     is_small = reduces and _sums_up(chip) and len(found.program.instructions) <= FEW
     if judge is None or found.streamed.ticks <= (NEAR if is_small else FAR) * floor:
         return found
@@ -187,7 +188,7 @@ def _of_streams(
 ) -> CompiledGraph | None:
     """Return the program of a graph that is done as streams; None if it has other work."""
     check_choices(graph, options)
-    parts = with_predicates(with_exact_products(expanded(graph), chip), chip)
+    parts = with_predicates(with_exact_products(expanded(graph, row_work(chip)), chip), chip)
     carried_graph(parts, chip)  # refuses the types that no unit takes
     _check_dram(graph, chip)
     found = streamed(parts, chip, options, judge)
@@ -220,7 +221,7 @@ def programs_of_lines(
     """Yield the programs of a convolution of few channels as lines; none of other graphs."""
     if not options.structural_zeros:
         return
-    for each in convolved(expanded(graph), chip, options):
+    for each in convolved(expanded(graph, row_work(chip)), chip, options):
         yield _as_program(name, graph, chip, options, each, every=every)
 
 

@@ -16,8 +16,8 @@ from systolic.compiler.streams.lines import KTile, Lines, k_tiles_of
 def with_spread(lines: Lines, source: Array, weights: Array, sums: Array, *, passes: bool) -> Array:
     """Return the sums of a convolution, [images, height, width, filters], as lines leave them.
 
-    source: images; weights: [height, width, channels, filters]. passes: whether the array leaves
-    the bits of what it turns as they are.
+    source: images; weights: [height, width, channels of a group, filters]. passes: whether the
+    array leaves the bits of what it turns as they are.
     """
     if np.isfinite(source).all() and np.isfinite(weights).all():
         return sums
@@ -25,7 +25,8 @@ def with_spread(lines: Lines, source: Array, weights: Array, sums: Array, *, pas
     dims = (shown.count, shown.height, shown.width, shown.channels)
     images = source.astype(np.float64).reshape(dims)
     made = sums.copy().reshape(lines.result.count, lines.result.height, lines.result.width, -1)
-    tiles = [(each, _bands(lines, each, weights.astype(np.float64))) for each in k_tiles_of(lines)]
+    dense = _in_one_group(weights.astype(np.float64), lines.groups)
+    tiles = [(each, _bands(lines, each, dense)) for each in k_tiles_of(lines)]
     with np.errstate(invalid="ignore", over="ignore"):
         for tile in lines.tiles():
             places = [_place(lines, number) for number in tile]
@@ -43,6 +44,17 @@ def with_spread(lines: Lines, source: Array, weights: Array, sums: Array, *, pas
                     odd = ~np.isfinite(spread[line])
                     mine[odd] = spread[line][odd]
     return made.reshape(sums.shape)
+
+
+def _in_one_group(weights: Array, groups: int) -> Array:
+    """Return the weights of all channels: zeros between a group's and the filters of another."""
+    height, width, channels, filters = weights.shape
+    own = filters // groups
+    dense = np.zeros((height, width, groups * channels, filters))
+    for group in range(groups):
+        mine = slice(group * own, (group + 1) * own)
+        dense[:, :, group * channels : (group + 1) * channels, mine] = weights[..., mine]
+    return dense
 
 
 def _place(lines: Lines, number: int) -> tuple[int, int, int]:
@@ -92,6 +104,7 @@ def _bands(lines: Lines, k_tile: KTile, weights: Array) -> Array:
     taps = slice(k_tile.tap, k_tile.tap + k_tile.taps)
     own = weights[taps, :, k_tile.channel : k_tile.channel + k_tile.channels]
     wide[:, : windows.extents[1] : windows.dilation[1]] = own
+    wide = _turned(wide.reshape(-1, filters), passes=False).reshape(wide.shape)
     found = []
     for window in range(lines.stretch):
         moved = np.zeros_like(wide)

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
+from systolic.compiler.lower.whole_rows import row_work
 from systolic.compiler.places.modes import places
 from systolic.compiler.streams.convolved import Convolution
-from systolic.compiler.streams.lines import k_tiles_of
+from systolic.compiler.streams.lines import k_bounds, k_order
 from systolic.compiler.streams.turned import TurnedSpans
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
@@ -89,7 +89,9 @@ def _expected(
     if op.kind == "transpose" and not others:
         found = _transposed(compiled, chip, op, inputs[op.inputs[0]])
         return {**inputs, op.output: found}, False
-    compiled = replace(compiled, graph=expanded(graph))  # what parts of composites read is turned
+    compiled = replace(
+        compiled, graph=expanded(graph, row_work(chip))
+    )  # what parts of composites read is turned
     own = rules_of_products(compiled, chip)
     spread = _spread_by_turns(compiled, chip)
     held = partial(_held, spread)
@@ -109,7 +111,7 @@ def _expected_in_parts(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """Return what `_expected` does, part by part: each takes boxes of what others made."""
-    graph, values, turned = expanded(compiled.graph), dict(inputs), False
+    graph, values, turned = expanded(compiled.graph, row_work(chip)), dict(inputs), False
     for part in compiled.parts:
         if isinstance(part, Operation):
             arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
@@ -119,8 +121,7 @@ def _expected_in_parts(
         own = {}
         for name in part.compiled.graph.inputs:
             tensor, box = part.boxes[name]
-            # numpy's ascontiguousarray would make a dimension of a single number's none
-            own[name] = np.array(values[tensor][box.slices], order="C")
+            own[name] = np.array(values[tensor][box.slices], order="C")  # of rank 0 too
         made, turns = _expected(part.compiled, chip, own)
         turned = turned or turns
         for name in made.keys() - own.keys():
@@ -610,25 +611,33 @@ def _comparable(found: Array, expected: Array, signed_zeros: bool) -> tuple[Arra
 def rules_of(chip: Chip) -> Rules:
     """Return what the arithmetic of a chip depends on."""
     fused = chip.pe_array.fused_multiply_add
-    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip))
+    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip), rows=row_work(chip))
 
 
 def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
     """Return the rules of operations whose rows of the contraction are in other K-tiles, by name.
 
-    Rows lie folded, or a K-tile has whole rows of a convolution's windows.
+    Rows lie folded, a K-tile has whole rows of a convolution's windows, or the weights of a
+    depthwise convolution lie along diagonals.
     """
     work = compiled.streamed.convolution if compiled.streamed else None
     if work is not None:
-        tiles = k_tiles_of(work.lines)
-        across = work.lines.windows.size[1]
-        rows = [0, *accumulate(each.taps * across * each.channels for each in tiles)]
-        return {work.op.name: replace(rules_of(chip), k_tiles=lambda K: tuple(rows))}
-    return {
+        bounds = k_bounds(work.lines)
+        order = partial(k_order, work.lines)
+        own = replace(rules_of(chip), k_tiles=lambda K: bounds, k_order=order)
+        return {work.op.name: own}
+    products = [node for node in compiled.layers.nodes if node.kind == "multiply"]
+    folded = {
         node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
-        for node in compiled.layers.nodes
-        if node.kind == "multiply" and node.fold > 1
+        for node in products
+        if node.fold > 1
     }
+    diagonal = {
+        node.layer: replace(rules_of(chip), channels_of_tile=node.diagonal.p)
+        for node in products
+        if node.diagonal
+    }
+    return folded | diagonal
 
 
 def as_matrices(array: Array, axes: Axes) -> Array:

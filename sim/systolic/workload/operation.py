@@ -12,6 +12,7 @@ from systolic.layout import Shape
 from systolic.workload.operations.aliases import unknown_operation
 from systolic.workload.operations.row import NO_ATTRIBUTES, AnyRow, Attributes
 from systolic.workload.operations.table import OPERATIONS
+from systolic.workload.operations.whole_rows import WHOLE_ROWS
 
 A = TypeVar("A", bound=Attributes)
 
@@ -19,6 +20,8 @@ A = TypeVar("A", bound=Attributes)
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One node: `kind` is a row of OPERATIONS; inputs and output are names of tensors.
+
+    A part of a composite may be a row of WHOLE_ROWS too.
 
     attributes: an object of the class that the row names. `make_graph` fills in those that were
     left out and follow from the shapes, such as the permutation of a matrix. part_of: the name of
@@ -35,6 +38,8 @@ class Operation:
     @property
     def row(self) -> AnyRow:
         """Return the operation's row of the table; WorkloadError if there is none."""
+        if self.part_of and self.kind in WHOLE_ROWS:
+            return WHOLE_ROWS[self.kind]
         if self.kind not in OPERATIONS:
             raise WorkloadError(
                 f'operation "{shortened(self.name)}": {unknown_operation(self.kind)}'

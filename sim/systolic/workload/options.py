@@ -80,8 +80,9 @@ class Options:
     structural_zeros: Annotated[
         bool,
         Field(
-            description="whether a convolution of few channels may be done with zeros between its "
-            "weights, which make NaN of neighbours of an infinity"
+            description="whether a convolution of few channels, or of one filter for each channel, "
+            "may be done with zeros between its weights, which make NaN of an infinity's "
+            "neighbours"
         ),
     ] = True
     tile_columns: Annotated[

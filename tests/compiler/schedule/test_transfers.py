@@ -86,8 +86,8 @@ def test_a_tile_of_an_image_comes_by_one_queue_if_there_is_one_for_each():
     builder.tensor("x", "bf16[1,224,224,3]{2,1,3,0}")
     builder.tensor("w", "bf16[3,3,3,8]")
     builder.add("conv2d", ("x", "w"), "bf16[1,222,222,8]", name="y")
-    chip = load_chip(CHIPS / "ideal_128x128.toml")
-    program = systolic.run(builder.graph(), chip, values=False).compiled.program
+    chip, options = load_chip(CHIPS / "ideal_128x128.toml"), Options(structural_zeros=False)
+    program = systolic.run(builder.graph(), chip, values=False, options=options).compiled.program
     brought = [
         each for each in program.instructions
         if isinstance(each, DmaCopy) and each.source.buffer is Buffer.DRAM

@@ -41,12 +41,15 @@ def convolution(rng: Random) -> Graph:
     images, height, width = rng.choice([1, 2]), rng.randint(6, 14), rng.randint(6, 14)
     channels = rng.choice([1, 2] if down * across > 1 else [2, 5, 20])
     filters = rng.choice([2, 5])
-    x = builder.tensor("x", f"{dtype}[{images},{height},{width},{channels}]")
-    w = builder.tensor("w", f"{dtype}[{down},{across},{channels},{filters}]")
+    groups = rng.choice([1, 1, channels])
+    filters *= groups
+    order, to = (rng.choice(["{3,2,1,0}", "{3,2,1,0}", "{2,1,3,0}"]) for _ in range(2))
+    x = builder.tensor("x", f"{dtype}[{images},{height},{width},{channels}]{order}")
+    w = builder.tensor("w", f"{dtype}[{down},{across},{channels // groups},{filters}]")
     high = (height + padding[0] + padding[1] - reach[0]) // stride[0] + 1
     wide = (width + padding[2] + padding[3] - reach[1]) // stride[1] + 1
-    out = f"{'s32' if dtype == 's8' else 'f32'}[{images},{high},{wide},{filters}]"
-    given = {"stride": stride, "padding": tuple(padding), "dilation": dilation}
+    out = f"{'s32' if dtype == 's8' else 'f32'}[{images},{high},{wide},{filters}]{to}"
+    given = {"stride": stride, "padding": tuple(padding), "dilation": dilation, "groups": groups}
     sums = builder.add("conv2d", (x, w), out, name="sums", **given)
     if rng.random() < 0.5 and dtype != "s8":
         bias = builder.tensor("bias", f"f32[{filters}]")

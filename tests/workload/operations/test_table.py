@@ -14,11 +14,13 @@ from systolic.config.schema import schema
 from systolic.errors import WorkloadError
 from systolic.workload import OPERATIONS, GraphBuilder
 from systolic.workload.operations.aliases import ALIASES
+from systolic.workload.operations.whole_rows import WHOLE_ROWS
 
 
 def test_both_tables_have_the_same_operations() -> None:
     composites = {name for name, row in OPERATIONS.items() if row.parts is not None}
-    assert LOWERINGS.keys() == OPERATIONS.keys() - composites
+    assert LOWERINGS.keys() == (OPERATIONS.keys() - composites) | WHOLE_ROWS.keys()
+    assert not WHOLE_ROWS.keys() & OPERATIONS.keys()
     assert composites == {
         "softmax", "layer_norm", "rms_norm", "batch_norm", "instance_norm", "group_norm", "clip",
         "conv1d", "conv3d", "conv_transpose", "conv_input_gradient", "conv_weight_gradient",

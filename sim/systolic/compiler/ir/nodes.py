@@ -21,6 +21,7 @@ from systolic.compiler.ir.windows import AnyWindow
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import Copy, OnEngine
 from systolic.layout import Shape
+from systolic.spans import Span
 
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
@@ -35,6 +36,7 @@ NodeKind = Literal[
     "gather",
     "convert",
     "reduce",
+    "rows",
     "pool",
     "repeat",
     "unpack",
@@ -165,6 +167,16 @@ def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
     return found
 
 
+def rows_beside(operand: Matrix, out: Matrix, number: int, rows: Span) -> tuple[int, Span]:
+    """Return matrix and rows of an operand that make whole rows of a result's `number`-th matrix.
+
+    They are the same rows, or of an operand of other rows its first ones.
+    """
+    if operand.dims[:-1] == out.dims[:-1]:
+        return number, rows
+    return 0, Span(0, min(rows.count, operand.rows))
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One piece of work.
@@ -180,7 +192,9 @@ class Node:
     and of one value, as `gather` says. convert: an engine runs `step` on every element, such as a
     Copy to another type; with `reduced`, its segments of columns are summed up by the same
     instructions, as a reduce would. reduce: one column of each segment of columns, as many as a
-    block has rows, by the Pool in `step`. pool: one column of each window of pixels, as `pooled`
+    block has rows, by the Pool in `step`. rows: whole rows of all inputs make whole rows, by the
+    instruction in `step`; `backwards`: from the last column to the first. An input of other rows is
+    there for all of them. pool: one column of each window of pixels, as `pooled`
     says. repeat: the only row of a matrix in every partition of a tile. unpack: the elements of
     `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
     `planes`: first element 0 of every byte, then element 1 of every byte, and so on.
@@ -209,6 +223,7 @@ class Node:
     reduced: str = ""
     fold: int = 1
     engine: str = ""
+    backwards: bool = False
 
     @property
     def made(self) -> tuple[str, ...]:

@@ -112,7 +112,8 @@ def _takes_diagonal(builder: LayerBuilder, op: Operation) -> bool:
     taps, floats = prod(weights.dims[:2]), data_type(source.element_type).accumulator == "f32"
     sums_in_parts = floats and taps > builder.chip.pe_array.rows
     return (
-        single
+        builder.options.structural_zeros
+        and single
         and not rounds_once
         and not sums_in_parts
         and weights.element_type == source.element_type

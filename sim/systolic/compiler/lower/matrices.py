@@ -198,6 +198,20 @@ class Matrices:
         self.node("convert", (matrix,), copy)
         return copy
 
+    def in_whole_rows(self, matrix: Matrix) -> Matrix:
+        """Return a matrix in tiles of whole rows: itself if nothing has taken it yet, or a copy."""
+        block, matrix = (block_rows(self.chip), matrix.cols), self._matrices[matrix.name]
+        free = not (matrix.window or matrix.shared or matrix.width is not None or matrix.keep)
+        if free and matrix.block == block:
+            return matrix
+        taken = any(matrix.name in node.inputs for node in self._nodes)
+        if free and not taken and not matrix.block and matrix.source != "state_buffer":
+            self._own_tiles.add(matrix.name)
+            return self.add(replace(matrix, block=block))
+        copy = self.add(replace(matrix.anew(self.new_name(matrix.tensor)), block=block, shared=0))
+        self.node("convert", (matrix,), copy)
+        return copy
+
     def load(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a matrix that is brought from DRAM as this view."""
         return self.make(tensor, axes, "dram", block, self.dram.of(tensor))
@@ -417,6 +431,7 @@ class Matrices:
         diagonal: Diagonal | None = None,
         fold: int = 1,
         engine: str = "",
+        backwards: bool = False,
     ) -> None:
         """Add a node to the operation that was begun last, or to `layer`."""
         names = tuple(m.name for m in inputs)
@@ -433,6 +448,7 @@ class Matrices:
                 diagonal=diagonal,
                 fold=fold,
                 engine=engine,
+                backwards=backwards,
             )
         )
 

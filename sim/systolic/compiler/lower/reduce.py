@@ -29,7 +29,8 @@ The engine that would reduce is spared about as many cycles as that one takes.
 def lower_reduce(builder: LayerBuilder, op: Operation) -> None:
     """Bring the reduced axes to the columns, and reduce these level by level."""
     given, (source,) = op.attributes_as(ReduceAttributes), op.inputs
-    segment, axes = _segment(builder, op), _wanted(builder, op)
+    segment = _segment(builder, op)
+    axes = as_columns(builder, source, given.reduced(builder.graph.shape(source).rank))
     matrix = builder.view(source, axes)
     count, accumulator = matrix.cols, data_type(matrix.dtype).accumulator
     kept = kept_axes(builder.graph.shape(source).rank, axes[-1])
@@ -88,11 +89,9 @@ def _segment(builder: LayerBuilder, op: Operation) -> int:
     return segment
 
 
-def _wanted(builder: LayerBuilder, op: Operation) -> Axes:
-    """Return the view with the reduced axes as columns that takes the least to come by."""
-    (source,) = op.inputs
+def as_columns(builder: LayerBuilder, source: str, axes: tuple[int, ...]) -> Axes:
+    """Return the view of a tensor with some axes as columns that takes the least to come by."""
     shape = builder.graph.shape(source)
-    axes = op.attributes_as(ReduceAttributes).reduced(shape.rank)
     for _, seen in builder.views(source):
         if seen[-1] == axes:
             return seen

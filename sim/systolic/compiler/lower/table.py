@@ -48,10 +48,12 @@ from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
+from systolic.compiler.lower.whole_rows import ROW_LOWERINGS, row_work
 from systolic.errors import CompileError, perhaps, shortened
 from systolic.hw.spec import Chip
 from systolic.workload import OPERATIONS, Graph, Operation
 from systolic.workload.expand import expanded
+from systolic.workload.operations.whole_rows import WHOLE_ROWS
 from systolic.workload.options import Options
 
 Lower = Callable[[LayerBuilder, Operation], None]
@@ -75,8 +77,9 @@ LOWERINGS: dict[str, Lower] = {
     "iota": lower_iota,
     "constant": lower_constant,
     "causal_mask": lower_causal_mask,
+    **ROW_LOWERINGS,
 }
-LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
+LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None} | WHOLE_ROWS.keys()
 """All operations but those that are always lowered part by part."""
 if LOWERINGS.keys() != LOWERED:
     raise TypeError(
@@ -104,7 +107,9 @@ def check_choices(graph: Graph, options: Options) -> None:
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
     check_choices(graph, options)
-    carried = carried_graph(with_predicates(with_exact_products(expanded(graph), chip), chip), chip)
+    carried = carried_graph(
+        with_predicates(with_exact_products(expanded(graph, row_work(chip)), chip), chip), chip
+    )
     check_room(graph, chip)
     return with_idle_engines(_lowered(carried, chip, options).layers(), chip, options)
 

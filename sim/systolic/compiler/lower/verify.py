@@ -186,6 +186,16 @@ def _reduced(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str
         yield _unlike(node, out, f"fewer columns of {source.name}")
 
 
+def _whole_rows(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    for name in (*node.inputs, node.output):
+        matrix = matrices[name]
+        if matrix.window or (matrix.block or (0, 0))[1] != matrix.cols:
+            yield f"node {node}: {name} is not in tiles of whole rows"
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if source.dims[:-1] != out.dims[:-1]:
+        yield _unlike(node, out, f"as many rows as {source.name}")
+
+
 def _pooled(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     source, out = matrices[node.inputs[0]], matrices[node.output]
     if node.pooled is None or not (source.block and out.block):
@@ -264,6 +274,7 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "convert": _converted,
         "copy": _copied,
         "reduce": _reduced,
+        "rows": _whole_rows,
         "pool": _pooled,
         "repeat": _repeated,
         "unpack": _unpacked,

@@ -37,12 +37,13 @@ def in_words(size_bytes: int) -> int:
 class Wish:
     """Wished-for ranges of bytes, the best first; if none has room, bytes come from `end`.
 
-    only: no others will do.
+    only: no others will do. lasting: what lies there stays.
     """
 
     end: End
     ranges: Iterable[Interval] = ()
     only: bool = False
+    lasting: bool = False
 
 
 @dataclass(slots=True)

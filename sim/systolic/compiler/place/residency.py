@@ -115,7 +115,7 @@ class Residency:
             return None
         start, users = found
         region = self._region(tile, start, users)
-        self.resident[tile] = Resident(tile, start, size, region, dirty, lasting=own.only)
+        self.resident[tile] = Resident(tile, start, size, region, dirty, lasting=own.lasting)
         self._since[tile] = self.task
         return self.resident[tile]
 

@@ -17,7 +17,7 @@ from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
 from systolic.compiler.ir.windows import PartWindow, WordWindow
-from systolic.compiler.place.banks import BanksByRole
+from systolic.compiler.place.banks import BanksByRole, Ring
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.halves import halves_of
 from systolic.compiler.place.residency import Residency, Resident
@@ -25,6 +25,7 @@ from systolic.errors import RoomError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
+from systolic.isa.opcodes import BY_CLASS
 from systolic.layout import Block
 from systolic.spans import Interval, Span
 
@@ -85,6 +86,12 @@ class OnChip:
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
         self._parts_made: dict[MatrixTile, tuple[str, list[Made]]] = {}
+        self._in_one_bank = {
+            node.output if operands.moved == "target" else node.inputs[0]
+            for node in layers.nodes
+            if node.kind == "rows"
+            and ((operands := BY_CLASS[node.step.cls].operands).moved or operands.picked)
+        }
         self.bases: dict[str, int] = {}
         """The first byte of each matrix in unbroken rows that has been placed."""
         self._growing: set[str] = set()
@@ -188,7 +195,7 @@ class OnChip:
         if tile.matrix in self._growing:
             start = self.bases[tile.matrix] + self._fixed_byte(self.matrices[tile.matrix], tile)
             place = Interval(start, start + in_words(self.size_bytes(tile)))
-            return Wish("low", [place], only=True)
+            return Wish("low", [place], only=True, lasting=True)
         if self._growing:
             held = self.memory.resident.values()
             grown = [r.start + r.size_bytes for r in held if r.tile.matrix in self._growing]
@@ -196,6 +203,9 @@ class OnChip:
             clear = in_words(max(grown, default=0) + size // CLEAR)
             return Wish("high", [Interval(min(clear, size), size)])
         wish, besides = self.banks.wish_of(tile.matrix), self.banks.besides(tile.matrix)
+        if tile.matrix in self._in_one_bank:
+            size, count = self.chip.state_buffer.bank_bytes, self.chip.state_buffer.banks
+            return replace(wish, ranges=(*wish.ranges, *Ring(0, count, size)), only=True)
         if tile.matrix in self._across:
             return self._across_banks(tile.matrix, wish, self.size_bytes(tile))
         if not besides:

@@ -6,15 +6,18 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
-from systolic.compiler.ir.lane_step import ALONG_DIAGONAL
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.dependencies import Region
+from systolic.compiler.ir.lane_step import ALONG_DIAGONAL, COPY, LaneStep
+from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number, rows_beside
 from systolic.compiler.ir.pixels import PooledPixels
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.ir.windows import AnyWindow
 from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.engine_work import EngineWork
+from systolic.isa import Access
 from systolic.isa.access import MAX_PAIRS, Pattern
+from systolic.isa.opcodes import BY_CLASS
 from systolic.spans import Span
 
 DRAINS_TICKS = 1 << 40
@@ -122,6 +125,28 @@ class LaneMaker:
             made = Span(cols.first // p + some.first, some.count)
             self._reduce(task, read, made, window)
 
+    def whole_rows(self, task: Task) -> None:
+        """Let an engine make whole rows of whole rows, by one instruction."""
+        node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
+        out, step = self._matrices[node.output], node.step
+        fields, regions = dict[str, Access](), list[Region]()
+        for name, each in zip((step.first, *step.others), node.inputs, strict=True):
+            operand = self._matrices[each]
+            number, lines = rows_beside(operand, out, task.number, rows)
+            place, fields[name] = self._tiles.reach(operand, number, lines, Span(0, operand.cols))
+            regions.append(place.region)
+        target, fields["made"] = self._tiles.make_reach(out, task.number, rows, cols)
+        if node.backwards:
+            fields = {name: _backwards(each) for name, each in fields.items()}
+        made = fields.pop("made")
+        if step.onto:
+            before, read = fields.pop(step.first), regions.pop(0)
+            self._engines.do(COPY, (read,), (target.region,), source=before, target=made)
+            regions.append(target.region)
+        fields["target"] = made
+        _fit(step, fields)
+        self._engines.do(step, regions, (target.region,), "", **fields)
+
     def pool(self, task: Task) -> None:
         """Let an engine reduce the windows of a tile's images: of all at once, if one access can.
 
@@ -176,6 +201,29 @@ class LaneMaker:
         taken = replace(first, pattern=pattern)
         regions = (source.region,), (target.region,)
         self._engines.do(node.step, *regions, source=taken, target=given)
+
+
+def _fit(step: LaneStep, fields: dict[str, Access]) -> None:
+    """Give the accesses of a step as many elements as it takes.
+
+    What is moved has as many as what it is copied from, or to. One element stands beside all.
+    """
+    operands, made = BY_CLASS[step.cls].operands, fields["target"]
+    if operands.moved:
+        other = fields["source" if operands.moved == "target" else "target"]
+        fields[operands.moved] = replace(fields[operands.moved], pattern=((1, other.elements),))
+        return
+    for name in operands.reads:
+        if fields[name].elements == 1:
+            fields[name] = replace(fields[name], pattern=((0, made.elements),))
+
+
+def _backwards(access: Access) -> Access:
+    """Return an access to elements side by side that goes from the last to the first."""
+    if access.elements == 1 or access.pattern[0][0] == 0:
+        return access
+    last = access.start + (access.elements - 1) * access.element_bytes
+    return replace(access, start=last, pattern=((-1, access.elements),))
 
 
 def _is_as_held(matrix: Matrix, number: int, rows: Span, cols: Span) -> bool:

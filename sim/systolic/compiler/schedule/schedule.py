@@ -445,6 +445,7 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         ),
         "copy": lambda scheduler, task: scheduler.transfers.copy(task),
         "reduce": lambda scheduler, task: scheduler.lanes.reduce(task),
+        "rows": lambda scheduler, task: scheduler.lanes.whole_rows(task),
         "pool": lambda scheduler, task: scheduler.lanes.pool(task),
         "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
         "unpack": lambda scheduler, task: scheduler.packing.unpack(task),

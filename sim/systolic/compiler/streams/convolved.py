@@ -10,14 +10,21 @@ leave the result buffer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.streams.buffers import BufferSize
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
-from systolic.compiler.streams.lines import KTile, Lines, RowCopy, k_tiles_of, lines_of
+from systolic.compiler.streams.lines import (
+    KTile,
+    Lines,
+    RowCopy,
+    k_tiles_of,
+    lies_in_order,
+    lines_of,
+)
 from systolic.compiler.streams.stage import Stage
 from systolic.hw.datatypes import SIZE_BYTES, data_type
 from systolic.hw.spec import Chip
@@ -63,19 +70,19 @@ def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
         return
     given = op.attributes_as(Conv2dAttributes)
     source, weights = (graph.shape(name) for name in op.inputs)
-    plain = weights.layout.minor_to_major == (3, 2, 1, 0) and not weights.layout.tiles
-    padded = weights.layout.padded_dimensions not in (None, weights.dims)
-    if given.groups > 1 or not plain or padded or source.element_type != weights.element_type:
+    dtype = source.element_type
+    is_dense = weights.layout.padded_dimensions in (None, weights.dims)
+    if not is_dense or not lies_in_order(weights, 0, 1, 2, 3) or dtype != weights.element_type:
         return
-    if source.element_type not in chip.pe_array.cycles_per_vector:
+    if dtype not in chip.pe_array.cycles_per_vector:
         return
     steps = _steps_over(graph, op, others)
     if steps is None:
         return
     last = graph.operations[-1].output
-    found = lines_of(chip, source, graph.shape(last), given.windows(weights))
+    found = lines_of(chip, source, graph.shape(last), given.windows(weights), given.groups)
     for lines in dict.fromkeys(found):
-        yield Convolution(op, source.element_type, last, steps, lines)
+        yield Convolution(op, dtype, last, steps, lines)
 
 
 def _steps_over(
@@ -163,7 +170,13 @@ class ConvolutionEmitter:
         sizes |= {"identity": self._height * self._size}
         tall = max(self._elements(k_tile) for k_tile in self._k_tiles)
         self._tall, self._wide = tall, tall + (lines.stretch - 1) * self._shift
-        sizes |= {"shifts": self._wide * self._size}
+        most, across = self._k_tiles[0], lines.windows.size[1]
+        channels = most.channels // lines.groups
+        self._given = most.taps * across * channels
+        apart = lines.reach if lines.plane else 1
+        self._spread = tall + (most.channels - channels) * apart
+        sizes |= {"shifts": self._wide * self._size, "places": self._spread * self._size}
+        sizes |= {f"given{n}": filters * self._size for n, _ in enumerate(self._k_tiles)}
         sizes |= {f"first{n}": filters * self._size for n, _ in enumerate(self._k_tiles)}
         sizes |= {f"weights{n}": band * self._size for n, _ in enumerate(self._k_tiles)}
         for number, (_, _, bias, _) in enumerate(self._work.steps):
@@ -234,6 +247,7 @@ class ConvolutionEmitter:
         shifts = self._state("shifts", self._dtype, (0, self._tall), 0, ((1, self._wide),))
         make = LaneStep(Select, {**diagonal, "base": last})
         stage.on_engine(self._layer, make, {"target": shifts}, (), self._at["shifts"].region)
+        self._begin_places(LaneStep(Select, diagonal))
         band = lines.stretch * filters
         for number, k_tile in enumerate(self._k_tiles):
             self._bring_weights(number, k_tile)
@@ -247,50 +261,79 @@ class ConvolutionEmitter:
                     layer, self._load_queues, (self._dram(bias, 0, pattern), target), regions
                 )
 
-    def _bring_weights(self, number: int, k_tile: KTile) -> None:
-        """Bring the weights of the first window; the array moves them on for each other one."""
-        stage, filters = self._stage, self._lines.result.channels
-        height, region = self._elements(k_tile), self._at[f"first{number}"].region
-        weights = self._state(f"first{number}", self._dtype, (0, height), 0, ((1, filters),))
-        zeros = LaneStep(Memset, {"value": 0})
-        stage.on_engine(self._layer, zeros, {"target": weights}, (), region)
+    def _begin_places(self, diagonal: LaneStep) -> None:
+        """Write where the first window's pixels are: a one in the row of each of its weights."""
+        lines, stage, region = self._lines, self._stage, self._at["places"].region
+        whole = self._state("places", self._dtype, (0, self._given), 0, ((1, self._spread),))
+        stage.on_engine(self._layer, LaneStep(Memset, {"value": 0}), {"target": whole}, (), region)
         region.end_phase()
-        for lane, rows, at in self._weight_rows(k_tile):
-            ends = (
-                self._dram(self._weights, at, ((filters, rows), (1, filters))),
-                replace(weights, partition=lane, partitions=rows),
-            )
-            stage.copy(self._layer, self._store_queues, ends, (stage.tensor(self._weights), region))
-        bank, shift = self._sum_banks[number % len(self._sum_banks)], self._shift
-        for window in range(self._lines.stretch):
-            at = (self._lines.stretch - 1 - window) * shift
-            ones = self._state("shifts", self._dtype, (0, height), at, ((1, height),))
-            stage.drafts.begin(self._layer)
-            stage.drafts.add(LoadWeights(weights=ones), (self._at["shifts"].region,), ())
-            sums = self._result(bank, self._sums, height, window * filters, filters)
-            stage.drafts.add(MatMul(moving=weights, result=sums), (region,), (bank.region,))
-        band = self._lines.stretch * filters
-        target = self._state(f"weights{number}", self._dtype, (0, height), 0, ((1, band),))
-        ends_ = {"source": self._result(bank, self._sums, height, 0, band), "target": target}
-        held = self._at[f"weights{number}"].region
-        stage.on_engine(self._layer, COPY, ends_, (bank.region,), held)
+        k_tile, (_, across) = self._k_tiles[0], lines.windows.size
+        channels, row = k_tile.channels // lines.groups, self._reach(k_tile)
+        pixel, plane = (1, lines.reach) if lines.plane else (k_tile.channels, 1)
+        pattern = (
+            (row, k_tile.taps),
+            (lines.windows.dilation[1] * pixel, across),
+            (plane, channels),
+        )
+        first = (lines.groups - 1) * channels * plane
+        ones = self._state("places", self._dtype, (0, self._given), first, pattern)
+        stage.on_engine(self._layer, diagonal, {"target": ones}, (), region)
+
+    def _bring_weights(self, number: int, k_tile: KTile) -> None:
+        """Bring the weights; the array puts them to the pixels of each window, zeros elsewhere."""
+        lines, filters, stage = self._lines, self._lines.result.channels, self._stage
+        across, channels = lines.windows.size[1], k_tile.channels // lines.groups
+        rows, own = k_tile.taps * across * channels, filters // lines.groups
+        given, first = f"given{number}", f"first{number}"
+        row = k_tile.tap * across * lines.source.channels // lines.groups + k_tile.channel
+        outside = self._dram(self._weights, row * filters, ((filters, rows), (1, filters)))
+        inside = self._state(given, self._dtype, (0, rows), 0, ((1, filters),))
+        regions = stage.tensor(self._weights), self._at[given].region
+        stage.copy(self._layer, self._store_queues, (outside, inside), regions)
+        height = self._elements(k_tile)
+        apart = channels * (lines.reach if lines.plane else 1)
+        groups = [
+            ("places", (lines.groups - 1 - group) * apart, group * own)
+            for group in range(lines.groups)
+        ]
+        self._place_weights(number, (given, rows, own), (first, height), groups)
+        shift, last = self._shift, lines.stretch - 1
+        windows = [("shifts", (last - n) * shift, n * filters) for n in range(lines.stretch)]
+        self._place_weights(number, (first, height, filters), (f"weights{number}", height), windows)
+
+    def _place_weights(
+        self,
+        number: int,
+        source: tuple[str, int, int],
+        target: tuple[str, int],
+        places: Sequence[tuple[str, int, int]],
+    ) -> None:
+        """Put rows of weights to other partitions.
+
+        source: buffer, rows, columns. target: buffer, rows. places: (buffer of ones and zeros, its
+        first column, the first column in the target); where `source` is wider, its columns too.
+        """
+        (given, rows, columns), (made, height), drafts = source, target, self._stage.drafts
+        bank, filters = self._sum_banks[number % len(self._sum_banks)], self._lines.result.channels
+        for ones, at, column in places:
+            weights = self._state(ones, self._dtype, (0, rows), at, ((1, height),))
+            drafts.begin(self._layer)
+            drafts.add(LoadWeights(weights=weights), (self._at[ones].region,), ())
+            first = column % filters
+            moving = self._state(given, self._dtype, (0, rows), first, ((1, columns),))
+            sums = self._result(bank, self._sums, height, column, columns)
+            held = self._at[given].region
+            drafts.add(MatMul(moving=moving, result=sums), (held,), (bank.region,))
+        every = columns * len(places)
+        out = self._state(made, self._dtype, (0, height), 0, ((1, every),))
+        ends = {"source": self._result(bank, self._sums, height, 0, every), "target": out}
+        self._stage.on_engine(self._layer, COPY, ends, (bank.region,), self._at[made].region)
 
     @property
     def _shift(self) -> int:
-        """Return by how many elements a window is from the next."""
-        return self._lines.windows.stride[1] * self._lines.channels
-
-    def _weight_rows(self, k_tile: KTile) -> Iterator[tuple[int, int, int]]:
-        """Yield (partition, rows, element in DRAM) of the weights of a K-tile."""
-        lines, filters = self._lines, self._lines.result.channels
-        windows, channels = lines.windows, lines.source.channels
-        across = windows.size[1]
-        together = across if windows.dilation[1] == 1 and k_tile.channels == channels else 1
-        for tap in range(k_tile.taps):
-            for x in range(0, across, together):
-                pixel = tap * lines.reach + x * windows.dilation[1]
-                row = ((k_tile.tap + tap) * across + x) * channels + k_tile.channel
-                yield pixel * k_tile.channels, together * k_tile.channels, row * filters
+        """Return by how many elements of a K-tile a window is from the next."""
+        lines = self._lines
+        return lines.windows.stride[1] * (1 if lines.plane else lines.channels)
 
     def _load(self, number: int, tile: range) -> None:
         """Bring the pixels of a tile's lines; what no copy brings is zero."""
@@ -304,33 +347,38 @@ class ConvolutionEmitter:
             zeros({"target": whole}, (), region)
         found = [list(lines.loads(tile, tap)) for tap in range(lines.windows.size[0])]
         for at, elements in self._gaps(tile, found) if not fresh else ():
-            target = self._state(name, self._dtype, (0, len(tile)), at, ((1, elements),))
+            pattern = self._runs(elements, lines.plane, lines.source.channels if lines.plane else 1)
+            target = self._state(name, self._dtype, (0, len(tile)), at, pattern)
             zeros({"target": target}, (), region)
         region.end_phase()
         for copy in (copy for copies in found for copy in copies):
-            outside = self._dram(
-                self._source, copy.at, ((copy.step, copy.lanes), (1, copy.elements))
-            )
-            inside = self._state(
-                name, self._dtype, (copy.lane, copy.lanes), copy.to, ((1, copy.elements),)
-            )
+            runs = self._runs(copy.elements, lines.source.plane, copy.runs)
+            outside = self._dram(self._source, copy.at, ((copy.step, copy.lanes), *runs))
+            runs = self._runs(copy.elements, lines.plane, copy.runs)
+            inside = self._state(name, self._dtype, (copy.lane, copy.lanes), copy.to, runs)
             regions = stage.tensor(self._source), region
             stage.copy(self._layer, self._load_queues, (outside, inside), regions)
+
+    @staticmethod
+    def _runs(elements: int, step: int, count: int) -> Pattern:
+        """Return the pattern of elements side by side, or of a run of them in every plane."""
+        return ((step, count), (1, elements)) if count > 1 else ((1, elements),)
 
     def _gaps(self, tile: range, found: Sequence[Sequence[RowCopy]]) -> Iterator[tuple[int, int]]:
         """Yield the first and the number of elements that some lines of a tile do not get.
 
         Where lines are whole rows, what lies beside an image is zero from the first tile on.
         """
-        row = self._lines.row_elements
+        lines, row = self._lines, self._lines.row_elements
         for tap, copies in enumerate(found):
             if sum(copy.lanes for copy in copies) < len(tile):
-                yield tap * row, row
-            elif self._lines.strips > 1:
+                yield tap * row, lines.plane or row
+            elif lines.strips > 1:
                 first = max(copy.to for copy in copies) - tap * row
                 stop = min(copy.to + copy.elements for copy in copies) - tap * row
                 yield from ((tap * row, first) for _ in range(first > 0))
-                yield from ((tap * row + stop, row - stop) for _ in range(stop < row))
+                whole = lines.plane or row
+                yield from ((tap * row + stop, whole - stop) for _ in range(stop < whole))
 
     def _short(self, tile: range) -> bool:
         return len(tile) < self._height
@@ -362,9 +410,12 @@ class ConvolutionEmitter:
         drafts.begin(self._layer)
         for place, (stretch, k) in enumerate(batch):
             k_tile = self._k_tiles[k]
-            first = stretch * lines.stretch * lines.windows.stride[1] * lines.source.channels
-            at = k_tile.tap * lines.row_elements + first + k_tile.channel
-            pattern = ((lines.row_elements, k_tile.taps), (1, self._reach(k_tile)))
+            first = stretch * lines.stretch * lines.windows.stride[1] * lines.source.pixel
+            at = k_tile.tap * lines.row_elements + first + k_tile.channel * (lines.plane or 1)
+            pattern: Pattern = ((lines.row_elements, k_tile.taps), (1, self._reach(k_tile)))
+            if lines.plane:
+                channels = (lines.plane, k_tile.channels)
+                pattern = (pattern[0], channels, (1, lines.reach))
             weights = self._state(pixels, self._dtype, (0, lanes), at, pattern)
             drafts.add(LoadWeights(weights=weights), (self._at[pixels].region,), ())
             result = self._result(bank, dtype, self._elements(k_tile), place * lanes, lanes)
@@ -402,26 +453,34 @@ class ConvolutionEmitter:
             drafts.add(multiply, (held,), (bank.region,), accumulates=k > 0)
             if k == last:
                 self._sums_made += 1
-                at = stretch * lines.stretch * filters
-                self._take_out(number, (sums, bank.region), at, many)
+                windows = stretch * lines.stretch, many // filters
+                self._take_out(number, (sums, bank.region), windows)
         if batch[-1][0] == -(-lines.width // lines.stretch) - 1 and batch[-1][1] == last:
             self._store(number, tiles[number])
 
-    def _take_out(self, number: int, held: tuple[Access, Region], at: int, many: int) -> None:
-        """Do the steps over some sums; the last one writes the results."""
-        (now, region), stage = held, self._stage
-        results = f"results{number % self._slots}"
-        lanes = (0, now.partitions)
+    def _take_out(self, number: int, held: tuple[Access, Region], windows: tuple[int, int]) -> None:
+        """Do the steps over the sums of windows (first, count); the last one writes the results."""
+        (window, count), (now, region), stage, made = (
+            windows,
+            held,
+            self._stage,
+            self._lines.result,
+        )
+        results, lanes = f"results{number % self._slots}", (0, now.partitions)
+        side_by_side: Pattern = ((1, count * made.channels),)
         steps = self._work.steps or ((COPY, self._out, "", self._layer),)
         for place, (step, dtype, bias, layer) in enumerate(steps):
-            name, first = results, at
-            if place < len(steps) - 1:
-                name, first = f"step{place}.{self._sums_made % 2}", 0
-            target = self._state(name, dtype, lanes, first, ((1, many),))
+            name, first, pattern = f"step{place}.{self._sums_made % 2}", 0, side_by_side
+            if place == len(steps) - 1:
+                name, first = results, window * made.pixel
+                pattern = (
+                    ((1, count), (self._lines.width, made.channels)) if made.plane else pattern
+                )
+            target = self._state(name, dtype, lanes, first, pattern)
             named, reads = {step.first: now, "target": target}, [region]
             if bias:
                 kind = self._graph.shape(bias).element_type
-                named[step.others[0]] = self._state(f"bias{place}", kind, lanes, 0, ((1, many),))
+                named[step.others[0]] = self._state(f"bias{place}", kind, lanes, 0, side_by_side)
                 reads.append(self._at[f"bias{place}"].region)
             stage.on_engine(layer, step, named, reads, self._at[name].region)
             now, region = target, self._at[name].region
@@ -429,10 +488,9 @@ class ConvolutionEmitter:
     def _store(self, number: int, tile: range) -> None:
         name, stage = f"results{number % self._slots}", self._stage
         for copy in self._lines.stores(tile):
-            inside = self._state(
-                name, self._out, (copy.lane, copy.lanes), copy.to, ((1, copy.elements),)
-            )
-            pattern = ((copy.step, copy.lanes), (1, copy.elements))
-            outside = self._dram(self._work.output, copy.at, pattern)
+            every = ((1, copy.elements * copy.runs),)
+            inside = self._state(name, self._out, (copy.lane, copy.lanes), copy.to, every)
+            runs = self._runs(copy.elements, self._lines.result.plane, copy.runs)
+            outside = self._dram(self._work.output, copy.at, ((copy.step, copy.lanes), *runs))
             regions = self._at[name].region, stage.tensor(self._work.output)
             stage.copy(self._layer, self._store_queues, (inside, outside), regions)

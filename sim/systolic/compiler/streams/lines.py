@@ -11,8 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+
+from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload.operations.image_windows import ImageWindows
@@ -23,11 +27,19 @@ SHORT = 8
 """A tile of lines takes about as long as if each line had this many results more."""
 
 
+def lies_in_order(shape: Shape, *axes: int) -> bool:
+    """Return whether dimensions lie in this order, those of size 1 anywhere; the last is dense."""
+    padded = shape.layout.padded_dimensions or shape.dims
+    order = [axis for axis in reversed(shape.layout.minor_to_major) if padded[axis] > 1]
+    return not shape.layout.tiles and order == [axis for axis in axes if padded[axis] > 1]
+
+
 class RowCopy(NamedTuple):
-    """Elements between DRAM and lines: partitions, pixels of each, and steps and places.
+    """Elements between DRAM and lines: partitions, runs of each, and steps and places.
 
     lane, lanes: the partitions. at, step: in DRAM the first element, and from line to line. to: the
-    first element in each partition. elements: of each line, side by side.
+    first element in each partition. elements: of each run, side by side. runs: of each line, one of
+    every channel where channels are planes.
     """
 
     lane: int
@@ -36,11 +48,15 @@ class RowCopy(NamedTuple):
     step: int
     to: int
     elements: int
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
 class ImagesInDram:
-    """How images lie in DRAM: their sizes, and the elements from image to image, row to row."""
+    """How images lie in DRAM: their sizes, and the elements from image to image, row to row.
+
+    plane: the elements from channel to channel; 0 where the channels of a pixel are side by side.
+    """
 
     count: int
     height: int
@@ -48,38 +64,52 @@ class ImagesInDram:
     channels: int
     image_step: int
     row_step: int
+    plane: int
 
     @classmethod
     def of(cls, shape: Shape) -> ImagesInDram | None:
-        """Return how images lie whose channels, and pixels of a row, are side by side."""
-        layout = shape.layout
-        if layout.tiles or layout.minor_to_major != (3, 2, 1, 0):
-            return None
-        _, height, width, channels = layout.padded_dimensions or shape.dims
-        if channels != shape.dims[3]:
-            return None
-        row = width * channels
-        count, inside, across, _ = shape.dims
-        return cls(count, inside, across, channels, height * row, row)
+        """Return how images lie of which the channels, or the pixels of a row, are side by side."""
+        padded = shape.layout.padded_dimensions or shape.dims
+        count, high, wide, channels = shape.dims
+        _, height, width, deep = padded
+        if lies_in_order(shape, 0, 1, 2, 3) and deep == channels:
+            row = width * channels
+            return cls(count, high, wide, channels, height * row, row, 0)
+        if lies_in_order(shape, 0, 3, 1, 2):
+            plane = height * width
+            return cls(count, high, wide, channels, deep * plane, width, plane)
+        return None
+
+    @property
+    def pixel(self) -> int:
+        """Return the elements from pixel to pixel of a row."""
+        return 1 if self.plane else self.channels
+
+    @property
+    def has_dense_rows(self) -> bool:
+        """Return whether the pixels of an image, or of a plane, follow one another."""
+        row = self.width * self.pixel
+        return self.row_step == row and self.plane in (0, self.height * row)
 
     @property
     def is_dense(self) -> bool:
         """Return whether all pixels follow one another."""
-        row = self.width * self.channels
-        return self.row_step == row and self.image_step == self.height * row
+        return self.has_dense_rows and self.image_step == self.height * self.row_step
 
-    def in_rows(self, width: int) -> ImagesInDram:
-        """Return the same pixels as one image whose rows have `width` pixels."""
-        height = self.count * self.height * self.width // width
-        row = width * self.channels
-        return ImagesInDram(1, height, width, self.channels, height * row, row)
+    def in_rows(self, width: int, *, as_one: bool) -> ImagesInDram:
+        """Return the same pixels in rows of `width`; all images as one if they are dense."""
+        row, count = width * self.pixel, 1 if as_one else self.count
+        height = self.count // count * self.height * self.width // width
+        image = height * row if as_one else self.image_step
+        return ImagesInDram(count, height, width, self.channels, image, row, self.plane)
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
     """Lines of `width` results; `stretch` windows are multiplied at a time.
 
-    rows: of windows that are one K-tile, all of their pixels. most: lines in a tile.
+    rows: of windows that are one K-tile, all of their pixels. most: lines in a tile. groups: of
+    channels; between a group's channels and the filters of another the weights are zeros.
     """
 
     source: ImagesInDram
@@ -90,6 +120,7 @@ class Lines:
     rows: int
     channels: int
     most: int
+    groups: int = 1
 
     @property
     def strips(self) -> int:
@@ -107,15 +138,25 @@ class Lines:
         return (self.width - 1) * self.windows.stride[1] + self.windows.extents[1]
 
     @property
+    def beyond(self) -> int:
+        """Return the pixels behind a row that the windows of its last stretch would see."""
+        more = -(-self.width // self.stretch) * self.stretch - self.width
+        return more * self.windows.stride[1]
+
+    @property
+    def plane(self) -> int:
+        """Return the elements from channel to channel in a partition; 0 if side by side."""
+        return self.seen + self.beyond if self.source.plane else 0
+
+    @property
     def row_elements(self) -> int:
         """Return the elements of a row of pixels in a partition."""
-        return self.seen * self.source.channels
+        return (self.plane or self.seen) * self.source.channels
 
     @property
     def held(self) -> int:
-        """Return the elements of a line's pixels; the last stretch may see more than there are."""
-        beyond = -(-self.width // self.stretch) * self.stretch - self.width
-        more = beyond * self.windows.stride[1] * self.source.channels
+        """Return the elements of a line's pixels."""
+        more = 0 if self.plane else self.beyond * self.source.channels
         return self.windows.size[0] * self.row_elements + more
 
     @property
@@ -154,24 +195,24 @@ class Lines:
             if lines <= 0 or stop <= first:
                 continue
             at = image * source.image_step + (above + skip * down) * source.row_step
-            to = tap * self.row_elements + (first - begin) * source.channels
+            to = tap * self.row_elements + (first - begin) * source.pixel
             yield RowCopy(
-                lane + skip, lines, at + first * source.channels, down * source.row_step, to,
-                (stop - first) * source.channels,
+                lane + skip, lines, at + first * source.pixel, down * source.row_step, to,
+                (stop - first) * source.pixel, source.channels if source.plane else 1,
             )  # fmt: skip
 
     def stores(self, tile: range) -> Iterator[RowCopy]:
         """Yield what takes the results of a tile to DRAM."""
         out = self.result
         for lane, count, image, strip, row in self._blocks(tile):
-            at = image * out.image_step + row * out.row_step + strip * self.width * out.channels
-            yield RowCopy(lane, count, at, out.row_step, 0, self.width * out.channels)
+            elements, runs = self.width * out.pixel, out.channels if out.plane else 1
+            at = image * out.image_step + row * out.row_step + strip * elements
+            yield RowCopy(lane, count, at, out.row_step, 0, elements, runs)
 
     @property
     def has_padding(self) -> bool:
         """Return whether elements of a line's pixels are brought by no copy."""
-        beyond = self.held > self.windows.size[0] * self.row_elements
-        return any(self.windows.padding) or beyond
+        return any(self.windows.padding) or self.beyond > 0
 
 
 class KTile(NamedTuple):
@@ -194,7 +235,25 @@ def k_tiles_of(lines: Lines) -> list[KTile]:
     ]
 
 
-def lines_of(chip: Chip, source: Shape, result: Shape, windows: ImageWindows) -> Iterator[Lines]:
+def k_bounds(lines: Lines) -> tuple[int, ...]:
+    """Return the boundaries of the K-tiles in the rows of a group's contraction."""
+    across = lines.windows.size[1]
+    sizes = (each.taps * across * each.channels // lines.groups for each in k_tiles_of(lines))
+    return (0, *accumulate(sizes))
+
+
+def k_order(lines: Lines, rows: int) -> Integers:
+    """Return the rows of a group's contraction in the order in which the array adds them."""
+    numbers: Integers = np.arange(rows)
+    if not lines.plane:
+        return numbers
+    height, across = lines.windows.size
+    return numbers.reshape(height, across, -1).swapaxes(1, 2).reshape(-1)
+
+
+def lines_of(
+    chip: Chip, source: Shape, result: Shape, windows: ImageWindows, groups: int
+) -> Iterator[Lines]:
     """Yield ways to make lines of a convolution; none if its channels are too many.
 
     A line's pixels, and its results, fill a bank at most. Shorter lines are more tiles: less is
@@ -210,17 +269,18 @@ def lines_of(chip: Chip, source: Shape, result: Shape, windows: ImageWindows) ->
     )
     most = max(1, chip.state_buffer.bank_bytes // pixel)
     single = windows.size == (1, 1) and windows.stride == (1, 1) and not any(windows.padding)
-    if single and images.is_dense and made.is_dense:
-        every = images.count * images.height * images.width
+    if single and images.has_dense_rows and made.has_dense_rows:
+        as_one = images.is_dense and made.is_dense
+        every = images.height * images.width * (images.count if as_one else 1)
         fitting = [n for n in range(1, min(every, most) + 1) if every % n == 0]
         width = min(fitting, key=lambda n: -(-every // n // side) * (n + SHORT))
-        images, made = images.in_rows(width), made.in_rows(width)
+        images, made = (each.in_rows(width, as_one=as_one) for each in (images, made))
     fitting = [n for n in range(min(most, made.width), 0, -1) if made.width % n == 0]
     rows = made.count * made.height
     for tiles in TILES:
         wanted = max(fitting[-1], rows * made.width // (tiles * side) if tiles else most)
         width = next(n for n in fitting if n <= wanted)
-        yield from _of_width(chip, Lines(images, made, windows, width, 1, 1, 0, side))
+        yield from _of_width(chip, Lines(images, made, windows, width, 1, 1, 0, side, groups))
 
 
 def _of_width(chip: Chip, lines: Lines) -> Iterator[Lines]:
@@ -237,5 +297,5 @@ def _of_width(chip: Chip, lines: Lines) -> Iterator[Lines]:
             best = min(best or (turned, found), (turned, found), key=lambda each: each[0])
     if best is not None:
         yield best[1]
-    elif lines.windows.size == (1, 1):
+    elif lines.windows.size == (1, 1) and lines.groups == 1:
         yield replace(lines, channels=lines.most)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from systolic.compiler.cost.box_copies import copied_boxes
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.nodes import Layers, Node, NodeKind, for_every_kind
+from systolic.compiler.ir.nodes import Layers, Node, NodeKind, for_every_kind, rows_beside
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
@@ -224,6 +224,18 @@ class _Cutter:
             made = self._tiles.holding(out, tile.number, rows.first, cols.first // self._block[0])
             self._order.add(Task("reduce", number, (read,), (made,), tile.number, (rows,), (cols,)))
 
+    def cut_rows(self, number: int, node: Node) -> None:
+        """Cut work on whole rows: the rows of a tile of the result, with all of their columns."""
+        out = self._matrices[node.output]
+        operands = [self._matrices[name] for name in node.inputs]
+        for (rows, cols), tile in self._tiles.of(out):
+            reads = dict[MatrixTile, None]()
+            for operand in operands:
+                there, lines = rows_beside(operand, out, tile.number, rows)
+                reads[self._tiles.holding(operand, there, lines.first, 0)] = None
+            task = Task("rows", number, tuple(reads), (tile,), tile.number, (rows,), (cols,))
+            self._order.add(task)
+
     def cut_pool(self, number: int, node: Node) -> None:
         """Cut pooling: each tile of images makes one tile of the result."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
@@ -275,6 +287,7 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "convert": _Cutter.cut_convert,
         "copy": _Cutter.cut_copy,
         "reduce": _Cutter.cut_reduce,
+        "rows": _Cutter.cut_rows,
         "pool": _Cutter.cut_pool,
         "repeat": _Cutter.cut_repeat,
         "unpack": _Cutter.cut_bytes,

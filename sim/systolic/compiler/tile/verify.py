@@ -20,6 +20,7 @@ from systolic.compiler.ir.nodes import (
     NodeKind,
     for_every_kind,
     operand_number,
+    rows_beside,
     spread_place,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
@@ -233,6 +234,15 @@ class _Verifier:
         self._read(self._matrices[node.inputs[0]], task.number, rows, cols, task.reads)
         made = Span(cols.first // p, -(-cols.count // p))
         self._write(self._matrices[node.output], task.number, rows, made, task.writes)
+
+    def rows(self, task: Task, node: Node) -> None:
+        """Check a task of this kind: all columns of some rows of its inputs and its result."""
+        (rows,), (cols,), out = task.rows, task.cols, self._matrices[node.output]
+        for name in node.inputs:
+            operand = self._matrices[name]
+            number, there = rows_beside(operand, out, task.number, rows)
+            self._read(operand, number, there, Span(0, operand.cols), task.reads)
+        self._write(out, task.number, rows, cols, task.writes)
 
     def pool(self, task: Task, node: Node) -> None:
         """Check a task of this kind: the images of a tile make the results of a tile."""
@@ -454,6 +464,7 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "convert": _Verifier.convert,
         "copy": _Verifier.copy,
         "reduce": _Verifier.reduce,
+        "rows": _Verifier.rows,
         "pool": _Verifier.pool,
         "repeat": _Verifier.repeat,
         "unpack": _Verifier.unpack,

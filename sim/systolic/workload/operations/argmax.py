@@ -1,7 +1,8 @@
 """Argmax: where along an axis the largest element is, the first of several, or the last.
 
-A composite: the largest element, where it is, and the best number of those places. A NaN counts as
-the largest, as in numpy and XLA. Nothing but comparisons and whole numbers: the result is exact.
+A composite: the largest element, where it is, and the best number of those places; where an engine
+searches rows, what it finds. A NaN counts as the largest, as in numpy and XLA. Nothing but
+comparisons and whole numbers: the result is exact.
 """
 
 from __future__ import annotations
@@ -24,12 +25,19 @@ from systolic.workload.operations.row import (
     AnyRow,
     Attributes,
     Row,
+    RowWork,
     check_gives,
     counted,
     is_integer,
     plain,
 )
 from systolic.workload.operations.take import check_along
+from systolic.workload.operations.whole_rows import (
+    DIRECT,
+    EIGHT,
+    MOST_SEARCHED,
+    AlongAttributes,
+)
 
 MOST_PLACES = 1 << 24
 """So many places float32 counts."""
@@ -109,6 +117,66 @@ def place_parts(extreme: ReductionName) -> Callable[..., list[CompositePart]]:
     return parts
 
 
+def searchable(source: Shape, axis: int, rows: RowWork) -> bool:
+    """Return whether an engine searches rows that hold all of an axis."""
+    fits = EIGHT <= source.dims[axis] <= MOST_SEARCHED
+    return rows.searches and fits and rows.holds(source, axis)
+
+
+def upwards(recipe: Recipe, source: str, extreme: ReductionName) -> str:
+    """Return a tensor whose largest elements are the extreme ones of another."""
+    shape = recipe.shape(source)
+    if extreme == "max":
+        return source if shape.element_type in DIRECT else recipe.cast(source, "s32")
+    if is_integer(shape):
+        return recipe.scalar("xor", recipe.cast(source, "s32"), -1)
+    return recipe.scalar("multiply", source, -1.0)
+
+
+def found_places(recipe: Recipe, now: str, best: str, axis: int) -> str:
+    """Return where the eight largest elements are, which a search has found: s32.
+
+    No search finds a NaN, and says -1. So a second one says where those are which are no numbers;
+    they come first, and it says -1 of all others.
+    """
+    shape, along = recipe.shape(now), AlongAttributes(axis)
+    made = Shape("s32", recipe.shape(best).dims)
+    places = recipe.add("find", (now, best), made, along)
+    if is_integer(shape):
+        return places
+    numbers = recipe.scalar("greater_equal", now, -np.inf, element_type="s32")
+    none = recipe.constant(0, "s32", made.dims)
+    unordered = recipe.add("find", (numbers, none), made, along)
+    return recipe.combined("max", places, unordered, "s32")
+
+
+def largest(recipe: Recipe, now: str, axis: int) -> str:
+    """Return the eight largest elements along an axis, found by a search."""
+    shape = recipe.shape(now)
+    dims = (*shape.dims[:axis], EIGHT, *shape.dims[axis + 1 :])
+    return recipe.add("largest", (now,), Shape(shape.element_type, dims), AlongAttributes(axis))
+
+
+def place_row_parts(extreme: ReductionName) -> Callable[..., list[CompositePart] | None]:
+    """Return the function that gives the operations where an engine searches rows."""
+
+    def parts(
+        shapes: Sequence[Shape], out: Shape, attributes: PlaceAttributes, rows: RowWork
+    ) -> list[CompositePart] | None:
+        axis, recipe = attributes.of(shapes[0].rank), Recipe(shapes)
+        if not searchable(shapes[0], axis, rows):
+            return None
+        source = recipe.reverse("0", [axis]) if attributes.last else "0"
+        now = upwards(recipe, source, extreme)
+        places = found_places(recipe, now, largest(recipe, now, axis), axis)
+        place = recipe.reshape(recipe.slice(places, axis, 0, 1), out.dims)
+        if attributes.last:
+            recipe.scalar("subtract", place, shapes[0].dims[axis] - 1, reverse=True)
+        return recipe.done(out)
+
+    return parts
+
+
 def place_row(extreme: ReductionName, find: Callable[..., Array]) -> AnyRow:
     """Return the row of an argmax or an argmin; find: numpy's function."""
 
@@ -120,16 +188,17 @@ def place_row(extreme: ReductionName, find: Callable[..., Array]) -> AnyRow:
             return np.asarray(find(wide, axis=axis))
         return np.asarray(array.shape[axis] - 1 - find(np.flip(wide, axis), axis=axis))
 
-    parts = place_parts(extreme)
+    parts, row_parts = place_parts(extreme), place_row_parts(extreme)
     return Row(
         operands=ONE_SHAPE,
         attributes=PlaceAttributes,
         check=_check,
         default_out=_default_out,
-        reference=reference_of(parts),
+        reference=reference_of(parts, row_parts),
         exact=exact,
         computes=True,
         parts=parts,
+        row_parts=row_parts,
     )
 
 

@@ -27,12 +27,13 @@ from systolic.workload.operations.recipe import OUT, CompositePart
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.reshape import RESHAPE
 from systolic.workload.operations.reverse import REVERSE
-from systolic.workload.operations.row import AnyRow, Rules
+from systolic.workload.operations.row import AnyRow, RowWork, Rules
 from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
 from systolic.workload.operations.take import TAKE
 from systolic.workload.operations.tensor_scalar import TENSOR_SCALAR
 from systolic.workload.operations.transpose import TRANSPOSE
+from systolic.workload.operations.whole_rows import WHOLE_ROWS
 
 PARTS: dict[str, AnyRow] = {
     "cast": CAST,
@@ -54,17 +55,26 @@ PARTS: dict[str, AnyRow] = {
     "expand": EXPAND,
     "iota": IOTA,
     "constant": CONSTANT,
+    **WHOLE_ROWS,
 }
 """The operations that a composite may be made of."""
 MakeParts = Callable[[Sequence[Shape], Shape, Any], list[CompositePart]]
+MakeRowParts = Callable[[Sequence[Shape], Shape, Any, RowWork], list[CompositePart] | None]
 
 
-def reference_of(make: MakeParts) -> Callable[[Sequence[Array], Shape, Any, Rules], Array]:
-    """Return the function that gives a composite's result from those of its parts."""
+def reference_of(
+    make: MakeParts, by_rows: MakeRowParts | None = None
+) -> Callable[[Sequence[Array], Shape, Any, Rules], Array]:
+    """Return the function that gives a composite's result from those of its parts.
+
+    by_rows: gives its parts by instructions of whole rows, where engines can.
+    """
 
     def reference(arrays: Sequence[Array], out: Shape, attributes: Any, rules: Rules) -> Array:
         values = {str(number): array for number, array in enumerate(arrays)}
-        for part in make([_shape_of(array) for array in arrays], out, attributes):
+        shapes = [_shape_of(array) for array in arrays]
+        parts = by_rows(shapes, out, attributes, rules.rows) if by_rows else None
+        for part in make(shapes, out, attributes) if parts is None else parts:
             operands = [values[name] for name in part.inputs]
             row = PARTS[part.kind]
             values[part.name] = row.reference(operands, part.shape, part.attributes, rules)

@@ -21,7 +21,7 @@ from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
 from systolic.workload.operations.image_windows import Dilation, ImageWindows, Padding, Stride
-from systolic.workload.operations.matmul import exact_product, reference_product
+from systolic.workload.operations.matmul import exact_product, product_by_rules
 from systolic.workload.operations.row import Attributes, Operand, Row, Rules, of_first_type, plain
 
 
@@ -123,8 +123,21 @@ def _reference(
 ) -> Array:
     source, weights = arrays
     rows, columns = _rows(source, weights, attributes), _columns(weights, attributes.groups)
-    found = reference_product(rows, columns, rules.k_tiles(rows.shape[2]), fused=rules.fused)
+    found = product_by_rules(rows, columns, rules)
+    if rules.channels_of_tile and found.dtype.kind == "f":
+        found = _beside_others(found, rows, rules.channels_of_tile)
     return convert(_in_images(found, out), out.dtype)
+
+
+def _beside_others(found: Array, rows: Array, count: int) -> Array:
+    """Return sums [channels, pixels, 1] of tiles of `count` channels, zeros between their weights.
+
+    Zero times what another channel has, [channels, pixels, K], is NaN where that is not finite.
+    """
+    odd: Array = np.logical_not(np.isfinite(rows).all(axis=2))
+    first = np.arange(0, len(odd), count)
+    of_tile = np.repeat(np.add.reduceat(odd, first, axis=0, dtype=int), count, axis=0)[: len(odd)]
+    return np.where((of_tile - odd > 0)[..., None], np.float32(np.nan), found)
 
 
 CONV2D = Row(

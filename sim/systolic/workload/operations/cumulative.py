@@ -1,15 +1,16 @@
 """Cumulative sums, products and extremes along an axis: each element with all before it.
 
-A composite: a tensor and itself, moved by 1, 2, 4, ... places, so that after log2(n) steps each
-element has all before it. Floats are combined in float32, integers in int32, in the order of these
-steps. An element before the first is -0.0 or 1, which changes nothing.
+A composite. Where an engine scans rows, elements are combined one after another. Elsewhere it is a
+tensor and itself, moved by 1, 2, 4, ... places, so that after log2(n) steps each element has all
+before it. Floats are combined in float32, integers in int32, in the order of these steps. An
+element before the first is -0.0 or 1, which changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -24,14 +25,14 @@ from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
     Row,
+    RowWork,
     check_gives,
     counted,
     is_integer,
     plain,
 )
 from systolic.workload.operations.take import check_along
-
-FoldName = Literal["sum", "product", "max", "min"]
+from systolic.workload.operations.whole_rows import DIRECT, FoldName, ScanAttributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,28 @@ def cumulative_parts(
     distances = [1 << n for n in range((count - 1).bit_length())]
     if attributes.exclusive:
         now = _moved(recipe, now, attributes, 1)
-    if not recipe.parts and not distances:
-        recipe.add("cast", (now,), source)
+    if not distances:
+        recipe.add("cast", (now,), out)
     for distance in distances:
         before = _moved(recipe, now, attributes, distance)
         now = recipe.combined(_OPERATORS[attributes.fold], before, now, wide)
+    return recipe.done(out)
+
+
+def _row_parts(
+    shapes: Sequence[Shape], out: Shape, attributes: CumulativeAttributes, rows: RowWork
+) -> list[CompositePart] | None:
+    """Return the operations where an engine scans a row that holds all of the axis."""
+    (source,), axis = shapes, attributes.of(shapes[0].rank)
+    if not (rows.scans and rows.holds(source, axis)):
+        return None
+    recipe, now = Recipe(shapes), "0"
+    if source.element_type not in DIRECT:
+        now = recipe.cast("0", "s32" if is_integer(source) else "f32")
+    if attributes.exclusive:
+        now = _moved(recipe, now, attributes, 1)
+    given = ScanAttributes(axis, attributes.fold, attributes.from_end)
+    recipe.add("scan", (now,), recipe.shape(now), given)
     return recipe.done(out)
 
 
@@ -144,8 +162,9 @@ CUMULATIVE = Row(
     attributes=CumulativeAttributes,
     check=_check,
     default_out=_default_out,
-    reference=reference_of(cumulative_parts),
+    reference=reference_of(cumulative_parts, _row_parts),
     exact=_exact,
     computes=True,
     parts=cumulative_parts,
+    row_parts=_row_parts,
 )

@@ -2,7 +2,8 @@
 
 A box that would not lie inside begins at the nearest place where it does, as in XLA. A composite:
 for each bit of a start the tensor is taken as it is or moved by that many places, a `select` of
-two boxes. So cycles never depend on the numbers, and all bits of what is taken stay.
+two boxes; where an engine copies from where a number says, one such copy along each axis. So cycles
+never depend on the numbers, and all bits of what is taken stay.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from systolic.layout import Shape
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.gather import within
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
+from systolic.workload.operations.row import (
+    Attributes,
+    Operand,
+    Row,
+    RowWork,
+    check_gives,
+    plain,
+)
+from systolic.workload.operations.whole_rows import CountAttributes
 
 BoxSizes = Annotated[tuple[int, ...], Field(strict=False)]
 
@@ -93,6 +102,43 @@ def dynamic_slice_parts(
     return recipe.done(out)
 
 
+def free_axes(source: Shape, sizes: Sequence[int], rows: RowWork) -> list[tuple[int, int]] | None:
+    """Return the axes along which a box may begin in several places, each with the last of them.
+
+    None if engines do not copy rows from where a number says, or a row does not hold an axis.
+    """
+    found = [(axis, size - sizes[axis]) for axis, size in enumerate(source.dims)]
+    found = [(axis, most) for axis, most in found if most]
+    fits = rows.moves and all(rows.holds(source, axis) for axis, _ in found)
+    return found if fits and found else None
+
+
+def one_start(recipe: Recipe, starts: str, axis: int, most: int) -> str:
+    """Return the start of a dimension, from 0 to `most`: s32[1]."""
+    return within(recipe, recipe.slice(starts, 0, axis, axis + 1), most)
+
+
+def moved_from(recipe: Recipe, source: str, start: str, axis: int, count: int) -> str:
+    """Return so many places along an axis, from the one on that memory says."""
+    shape = recipe.shape(source)
+    made = Shape(shape.element_type, (*shape.dims[:axis], count, *shape.dims[axis + 1 :]))
+    return recipe.add("move_from", (source, start), made, CountAttributes(axis, count))
+
+
+def _row_parts(
+    shapes: Sequence[Shape], out: Shape, attributes: DynamicSliceAttributes, rows: RowWork
+) -> list[CompositePart] | None:
+    """Return the operations where an engine copies from where a number says."""
+    axes = free_axes(shapes[0], attributes.sizes, rows)
+    if axes is None:
+        return None
+    recipe, now = Recipe(shapes), "0"
+    for axis, most in axes:
+        start = one_start(recipe, "1", axis, most)
+        now = moved_from(recipe, now, start, axis, attributes.sizes[axis])
+    return recipe.done(out)
+
+
 def clamped(starts: Array, dims: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
     """Return the box that numbers say, moved inside."""
     firsts = np.clip(starts.astype(np.int64), 0, np.subtract(dims, sizes))
@@ -111,8 +157,9 @@ DYNAMIC_SLICE = Row(
     attributes=DynamicSliceAttributes,
     check=_check,
     default_out=_default_out,
-    reference=reference_of(dynamic_slice_parts),
+    reference=reference_of(dynamic_slice_parts, _row_parts),
     exact=_exact,
     computes=True,
     parts=dynamic_slice_parts,
+    row_parts=_row_parts,
 )

@@ -2,7 +2,8 @@
 
 A box that would not lie inside begins at the nearest place where it does, as in XLA. A composite:
 the update is moved to its place bit by bit, as in a `dynamic_slice`, and taken by a `select` where
-the places of the result lie in the box.
+the places of the result lie in the box. Where an engine copies to where a number says, that is one
+such copy over those of the source, along each axis.
 """
 
 from __future__ import annotations
@@ -21,10 +22,21 @@ from systolic.workload.operations.dynamic_slice import (
     check_box,
     check_starts,
     clamped,
+    free_axes,
+    moved_from,
+    one_start,
     start_of,
 )
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
+from systolic.workload.operations.row import (
+    Attributes,
+    Operand,
+    Row,
+    RowWork,
+    check_gives,
+    plain,
+)
+from systolic.workload.operations.whole_rows import AlongAttributes
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: Attributes) -> None:
@@ -64,6 +76,32 @@ def dynamic_update_slice_parts(
     return recipe.done(out)
 
 
+def _row_parts(
+    shapes: Sequence[Shape], out: Shape, attributes: Attributes, rows: RowWork
+) -> list[CompositePart] | None:
+    """Return the operations where an engine copies to where a number says."""
+    axes = free_axes(shapes[0], shapes[1].dims, rows)
+    if axes is None:
+        return None
+    recipe = Recipe(shapes)
+    _put(recipe, "0", [(axis, one_start(recipe, "2", axis, most)) for axis, most in axes])
+    return recipe.done(out)
+
+
+def _put(recipe: Recipe, source: str, axes: Sequence[tuple[int, str]]) -> str:
+    """Return a tensor with the update in it, from the starts of some axes on.
+
+    Of several axes, the places of the first are taken, changed along the others, and put back.
+    """
+    (axis, start), *others = axes
+    update = "1"
+    if others:
+        count = recipe.shape("1").dims[axis]
+        update = _put(recipe, moved_from(recipe, source, start, axis, count), others)
+    given = AlongAttributes(axis)
+    return recipe.add("move_to", (source, update, start), recipe.shape(source), given)
+
+
 def _padded(recipe: Recipe, now: str, axis: int, low: int, high: int) -> str:
     """Return a tensor with zeros before or behind along an axis."""
     rank = recipe.shape(now).rank
@@ -99,8 +137,9 @@ DYNAMIC_UPDATE_SLICE = Row(
     attributes=Attributes,
     check=_check,
     default_out=_default_out,
-    reference=reference_of(dynamic_update_slice_parts),
+    reference=reference_of(dynamic_update_slice_parts, _row_parts),
     exact=_exact,
     computes=True,
     parts=dynamic_update_slice_parts,
+    row_parts=_row_parts,
 )

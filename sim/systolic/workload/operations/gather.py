@@ -1,9 +1,10 @@
 """Gather: places along an axis by numbers that are known only when running.
 
-A number outside is the nearest place there is, as in XLA. A composite: a row of 0 and one 1 for
-each number, times the source; of integers wider than bytes an engine multiplies and adds. So cycles
-never depend on the numbers: all of the source is read for any of them. An infinity or a NaN in the
-source makes NaN of what stands beside it, since 0 times it is NaN.
+A number outside is the nearest place there is, as in XLA. A composite. Where an engine picks places
+of rows by numbers, it does, and keeps all bits. Elsewhere it is a row of 0 and one 1 for each
+number, times the source; of integers wider than bytes an engine multiplies and adds. An infinity or
+a NaN in the source then makes NaN of what stands beside it, since 0 times it is NaN. Cycles never
+depend on the numbers.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from systolic.workload.operations.row import (
     Attributes,
     Operand,
     Row,
+    RowWork,
     check_gives,
     is_integer,
     plain,
 )
 from systolic.workload.operations.take import check_along
+from systolic.workload.operations.whole_rows import GROUP, MOST_PICKED, CountAttributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,39 @@ def gather_parts(
     return recipe.done(out)
 
 
+def _row_parts(
+    shapes: Sequence[Shape], out: Shape, attributes: GatherAttributes, rows: RowWork
+) -> list[CompositePart] | None:
+    """Return the operations where an engine picks places of rows by numbers."""
+    (source, indices), recipe = shapes, Recipe(shapes)
+    axis, many = attributes.of(source.rank), math.prod(indices.dims)
+    if not (rows.picks and rows.holds(source, axis) and 1 <= many <= MOST_PICKED):
+        return None
+    others = [n for n in range(source.rank) if n != axis]
+    rest = [source.dims[n] for n in others]
+    count, lines = source.dims[axis], math.prod(rest)
+    table = recipe.reshape(recipe.transpose("0", [*others, axis]), [lines, count])
+    table = recipe.pad(table, [(0, -lines % GROUP), (0, 0)])
+    wanted = _arranged(recipe, many, min(rows.lanes, recipe.shape(table).dims[0]), count - 1)
+    made = Shape(source.element_type, (recipe.shape(table).dims[0], many))
+    picked = recipe.add("pick", (table, wanted), made, CountAttributes(1, many))
+    found = recipe.reshape(recipe.slice(picked, 0, 0, lines), [*rest, *indices.dims])
+    last = range(len(rest), out.rank)
+    back = [*range(axis), *last, *range(axis, len(rest))]
+    if list(back) == sorted(back) and recipe.parts[-1].name != found:
+        recipe.add("reshape", (found,), out)
+    recipe.transpose(found, back)
+    return recipe.done(out)
+
+
+def _arranged(recipe: Recipe, many: int, lanes: int, most: int) -> str:
+    """Return numbers from 0 to `most`: j in row j % GROUP of each GROUP, column j // GROUP."""
+    numbers = recipe.pad(recipe.reshape("1", [many]), [(0, -many % GROUP)])
+    columns = recipe.transpose(recipe.reshape(numbers, [-(-many // GROUP), GROUP]), [1, 0])
+    repeated = recipe.take(columns, 0, [n % GROUP for n in range(lanes)])
+    return within(recipe, repeated, most)
+
+
 def _picked(recipe: Recipe, wanted: str, numbers: str, rows: str) -> str:
     """Return rows [many, columns] of a matrix, in its type."""
     dtype, columns = recipe.shape(rows).element_type, recipe.shape(rows).dims[1]
@@ -123,8 +159,9 @@ GATHER = Row(
     attributes=GatherAttributes,
     check=_check,
     default_out=_default_out,
-    reference=reference_of(gather_parts),
+    reference=reference_of(gather_parts, _row_parts),
     exact=_exact,
     computes=True,
     parts=gather_parts,
+    row_parts=_row_parts,
 )

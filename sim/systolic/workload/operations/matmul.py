@@ -60,6 +60,15 @@ def reference_product(
     return found
 
 
+def product_by_rules(lhs: Array, rhs: Array, rules: Rules) -> Array:
+    """Return `reference_product` with the K-tiles, the order of K and the rounding of `rules`."""
+    tiles = rules.k_tiles(lhs.shape[-1])
+    if rules.k_order is not None:
+        order = rules.k_order(lhs.shape[-1])
+        lhs, rhs = lhs[..., order], rhs[..., order, :]
+    return reference_product(lhs, rhs, tiles, fused=rules.fused)
+
+
 def _tiles_in_order(a: Array, b: Array, tiles: Sequence[int], fused: bool) -> Array:
     total: Array | None = None
     with np.errstate(all="ignore"):
@@ -134,11 +143,7 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: Attributes) -> Array
 
 def _reference(arrays: Sequence[Array], out: Shape, attributes: Attributes, rules: Rules) -> Array:
     lhs, rhs = arrays
-    tiles = rules.k_tiles(lhs.shape[-1])
-    if rules.k_order is not None:
-        order = rules.k_order(lhs.shape[-1])
-        lhs, rhs = lhs[..., order], rhs[..., order, :]
-    return convert(reference_product(lhs, rhs, tiles, fused=rules.fused), out.dtype)
+    return convert(product_by_rules(lhs, rhs, rules), out.dtype)
 
 
 MATMUL = Row(

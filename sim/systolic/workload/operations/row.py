@@ -18,19 +18,49 @@ from systolic.workload.operations.index_map import IndexMap
 
 
 @dataclass(frozen=True, slots=True)
+class RowWork:
+    """What a chip's engines do with whole rows of elements, an instruction for each of them.
+
+    scans: each element is combined with all before it (`scan`). searches: the eight largest
+    elements, and where they are (`max8`, `find_index8`). moves: places from a number on that memory
+    holds (`copy_dynamic_src`, `copy_dynamic_dst`). picks: places in the order of many such numbers
+    (`local_gather`). bytes: the most that a row has, those of a bank. lanes: the rows that are
+    worked on at once.
+    """
+
+    scans: bool = False
+    searches: bool = False
+    moves: bool = False
+    picks: bool = False
+    bytes: int = 0
+    lanes: int = 0
+
+    def holds(self, shape: Shape, axis: int) -> bool:
+        """Return whether a row has room for all places of an axis."""
+        return shape.dims[axis] * max(4, shape.dtype.itemsize) <= self.bytes
+
+
+NO_ROW_WORK = RowWork()
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The properties of a chip that its arithmetic depends on.
 
     k_tiles: gives the boundaries of the K-tiles for a length of K. fused: each multiply-add rounds
     once. segment: how many elements an engine reduces at once (0: any number). k_order: gives the
     rows of the contraction, for a length of K, in the order in which a product takes them (None: as
-    they are numbered); the boundaries count in that order.
+    they are numbered); the boundaries count in that order. channels_of_tile: how many channels of a
+    depthwise convolution are multiplied together, with zeros between them (0: each alone). rows:
+    what engines do with whole rows.
     """
 
     k_tiles: Callable[[int], Sequence[int]]
     fused: bool = False
     segment: int = 0
     k_order: Callable[[int], Integers] | None = None
+    channels_of_tile: int = 0
+    rows: RowWork = NO_ROW_WORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +108,8 @@ class Row(Generic[A]):
     where each of them comes from (`index_map.IndexMap`); the compiler then needs no more of it.
     parts(shapes, out, attributes): of a composite, the operations that it is made of
     (`recipe.CompositePart`). None: it is lowered itself.
+    row_parts(shapes, out, attributes, rows): the parts by instructions of whole rows; None if
+    engines that do `rows` cannot.
     needs(shapes, out, attributes): how many elements of each operand count at all, where some may
     not (None: all do).
     computes: its results are other numbers than its operands, not only in other places or types.
@@ -98,6 +130,16 @@ class Row(Generic[A]):
     more_operands: bool = False
     index_map: Callable[[Sequence[Shape], Shape, A], IndexMap] | None = None
     parts: Callable[[Sequence[Shape], Shape, A], Sequence[Any]] | None = None
+    row_parts: Callable[[Sequence[Shape], Shape, A, RowWork], Sequence[Any] | None] | None = None
+
+    def parts_on(
+        self, shapes: Sequence[Shape], out: Shape, attributes: A, rows: RowWork
+    ) -> Sequence[Any]:
+        """Return the parts of a composite for engines that do `rows`; none of another operation."""
+        found = self.row_parts(shapes, out, attributes, rows) if self.row_parts else None
+        if found is None and self.parts is not None:
+            found = self.parts(shapes, out, attributes)
+        return found or ()
 
 
 AnyRow = Row[Any]

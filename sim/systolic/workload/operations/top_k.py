@@ -1,8 +1,9 @@
 """Top-k: the k largest elements along an axis, the largest first, or where they are.
 
 Of equal elements the first comes first, and a NaN before all numbers, or behind them. A composite.
-A few are found one after another, each among those that are left. Many are put in order at once: an element's rank
-is how many others come before it. Both give the same elements.
+A few are found one after another, each among those that are left. Many are put in order at once:
+an element's rank is how many others come before it. Both give the same elements. Where an engine
+searches rows, it finds up to eight.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.argmax import hits
+from systolic.workload.operations.argmax import (
+    found_places,
+    hits,
+    largest,
+    searchable,
+    upwards,
+)
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.recipe import CompositePart, Recipe
 from systolic.workload.operations.reduce import ReductionName
@@ -25,12 +32,14 @@ from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
     Row,
+    RowWork,
     check_gives,
     counted,
     is_integer,
     plain,
 )
 from systolic.workload.operations.take import check_along
+from systolic.workload.operations.whole_rows import EIGHT
 
 FEW = 16
 """So many are found one after another, unless to rank all takes fewer elements."""
@@ -91,11 +100,31 @@ def top_k_parts(
     count, order = source.dims[axis], [n for n in range(source.rank) if n != axis] + [axis]
     now = recipe.cast("0", "s32") if is_integer(source) else "0"
     now = recipe.transpose(now, order)  # so that no tensor with infinities of its own is turned
-    is_last = attributes.nan_last and not is_integer(source)
-    one_by_one = k <= FEW and 9 * k <= 7 * count + 3 * k and not is_last
+    one_by_one = k <= FEW and 9 * k <= 7 * count + 3 * k and not attributes.nan_last
     found = (_one_by_one if one_by_one else _ranked)(recipe, now, attributes)
     found = recipe.cast(found, out.element_type)
     recipe.transpose(found, [order.index(n) for n in range(source.rank)])
+    return recipe.done(out)
+
+
+def _row_parts(
+    shapes: Sequence[Shape], out: Shape, attributes: TopKAttributes, rows: RowWork
+) -> list[CompositePart] | None:
+    """Return the operations where an engine searches rows."""
+    (source,), axis = shapes, attributes.of(shapes[0].rank)
+    if attributes.k > EIGHT or attributes.nan_last or not searchable(source, axis, rows):
+        return None
+    recipe = Recipe(shapes)
+    extreme: ReductionName = "max" if attributes.largest else "min"
+    now = upwards(recipe, "0", extreme)
+    best = largest(recipe, now, axis)
+    if attributes.gives == "indices":
+        best = found_places(recipe, now, best, axis)
+    best = recipe.slice(best, axis, 0, attributes.k)
+    if attributes.gives == "values" and now != "0":
+        best = upwards(recipe, best, extreme)  # back again
+    if recipe.parts[-1].name != best or recipe.shape(best).element_type != out.element_type:
+        recipe.add("cast", (best,), out)
     return recipe.done(out)
 
 
@@ -197,8 +226,9 @@ TOP_K = Row(
     attributes=TopKAttributes,
     check=_check,
     default_out=_default_out,
-    reference=reference_of(top_k_parts),
+    reference=reference_of(top_k_parts, _row_parts),
     exact=_exact,
     computes=True,
     parts=top_k_parts,
+    row_parts=_row_parts,
 )

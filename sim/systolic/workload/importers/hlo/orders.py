@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from systolic.layout import Shape
+from systolic.workload.importers.arithmetic import is_integer
 from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.hlo.attributes import number, numbers
@@ -49,8 +50,9 @@ def _sort(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> M
     ascending = _is_ascending(at, at.named(made, "to_apply"))
     count = shape.dims[axis]
     values, places = first_in_order(
-        form, operands[0], axis, count, largest=not ascending, nan_last=ascending
-    )
+        form, operands[0], axis, count, largest=not ascending,
+        nan_last=ascending and not is_integer(shape),
+    )  # fmt: skip
     if len(operands) == 1:
         return (values,) if isinstance(made.shape, tuple) else values
     if not is_counted(operands[1], axis):  # it counts from behind
