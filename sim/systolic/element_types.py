@@ -1,7 +1,7 @@
 """Element types: the one table from XLA's names to bits and numpy dtypes. A leaf.
 
 The datapath's eight (`systolic.hw.datatypes`), those that words of a trace have
-(`systolic.trace.words`) and those of layouts (`systolic.layout.element_types`) are rows of it. Not
+(`systolic.trace.words`) and of layouts (`systolic.layout.element_types`) are rows of it. Not
 here: conversions between types, or arithmetic on them.
 """
 

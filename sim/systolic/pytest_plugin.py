@@ -64,7 +64,7 @@ class PinsWatch:
         self._folders: set[Path] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note the files whose tests are to run, but for those of which only some were asked."""
+        """Note the files whose tests are to run, unless only some of them were asked for."""
         self._folders = {item.path.parent for item in session.items}
         if not any("::" in argument for argument in self.config.args):
             self._whole |= {item.path for item in session.items} - self._partial
@@ -211,7 +211,7 @@ class TestedRun:
             _fail(f"{self.work.name}: {self.cycles} cycles, expected {expected} ({apart})")
 
     def assert_unchanged(self) -> None:
-        """Fail the test if the counts are not those of the file beside the test.
+        """Fail the test if the file beside the test has other counts.
 
         The failure says what moved, and why if the chip is what changed. With --systolic-update the
         counts are written to the file, and reasons and tolerances stay.

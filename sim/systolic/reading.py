@@ -53,7 +53,7 @@ def read_file(path: Path, limit: int, error: type[SystolicError], what: str) -> 
     size = check_file(path, error)
     try:
         with path.open("rb") as file:
-            # Some files say 0 and hold more (those of /proc).
+            # Some files say 0 and hold more (as files of /proc).
             data = b"" if size > limit else file.read(limit + 1)
     except OSError as reason:
         raise error(f"{shown(path)}: cannot be read ({reason.strerror or reason})") from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """``count`` numbers in a row, of which ``first`` is the first: ``Span(4, 3)`` is 4, 5, 6."""
+    """``count`` numbers in a row, from ``first`` on: ``Span(4, 3)`` is 4, 5, 6."""
 
     first: int
     count: int

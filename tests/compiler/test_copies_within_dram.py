@@ -5,10 +5,8 @@ numpy is the oracle of the elements and of the values, the register engine that 
 
 from __future__ import annotations
 
-import math
 from random import Random
 
-import numpy as np
 import pytest
 
 import systolic
@@ -17,9 +15,7 @@ from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from support.tiers import quick_first
 from systolic.compiler import compile_graph
-from systolic.compiler.ir.box_copies import BoxDigit, DramBox
 from systolic.hw.spec import Chip
-from systolic.isa.access import MAX_PAIRS
 from systolic.workload import Graph, GraphBuilder
 
 
@@ -32,43 +28,6 @@ def moved(source: str, result: str, axes: tuple[int, ...] | None = None) -> Grap
     else:
         builder.transpose("x", result, axes, name="y")
     return builder.graph()
-
-
-def places(boxes: list[DramBox]) -> list[tuple[int, int]]:
-    """Return (source, target) of every element of boxes."""
-    found = []
-    for box in boxes:
-        sides = []
-        for first, pattern in zip((box.source, box.target), box.patterns, strict=True):
-            index = np.indices([count for _, count in pattern]).reshape(len(pattern), -1)
-            steps = np.array([step for step, _ in pattern])
-            sides.append((first + steps @ index).tolist())
-        found += zip(*sides, strict=True)
-    return found
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_shares_together_move_every_element_once_and_to_the_same_place(seed: int) -> None:
-    rng = Random(seed)
-    sizes = [rng.choice([1, 2, 3, 4, 5, 8]) for _ in range(rng.randint(1, 7))]
-    order = rng.sample(range(len(sizes)), len(sizes))
-    steps = [[0] * len(sizes), [0] * len(sizes)]
-    for side, dims in enumerate((range(len(sizes)), order)):
-        step = 1
-        for n in reversed(dims):
-            steps[side][n], step = step, step * sizes[n] + rng.choice([0, 0, 3])
-    digits = tuple(
-        BoxDigit(*digit) for digit in zip(sizes, *steps, strict=True) if digit[0] > 1
-    )  # fmt: skip
-    box, most = DramBox(digits), rng.randint(1, 5)
-    shares = box.shares(most)
-    parts = [part for share in shares for part in share.accessible()]
-    assert len(shares) <= most
-    assert all(len(side) <= MAX_PAIRS for part in parts for side in part.patterns)
-    index = np.indices(sizes).reshape(len(sizes), -1)
-    wanted = zip(*((np.array(side) @ index).tolist() for side in steps), strict=True)
-    assert sorted(places(parts)) == sorted(wanted)
-    assert sum(share.elements for share in shares) == math.prod(sizes)
 
 
 def random_rows(rng: Random) -> tuple[Graph, Chip]:

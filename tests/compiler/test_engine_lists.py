@@ -24,8 +24,9 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Activate, Buffer, Copy, Pool, Select
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
+from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of, rules_of_products
+from systolic.run.verdict import differences
 from systolic.workload import Graph, GraphBuilder, reference_graph
 
 CHIPS = Path(__file__).resolve().parents[2] / "configs" / "chips"

@@ -18,8 +18,9 @@ from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
+from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of, rules_of_products
+from systolic.run.verdict import differences
 from systolic.workload import OPERATIONS, Graph, reference_graph
 
 FEW, MANY = 24, 64

@@ -16,8 +16,9 @@ from support.refusals import is_for_room
 from systolic.bounds import run_bound
 from systolic.errors import SystolicError
 from systolic.isa.lint.lint import lint
+from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of, rules_of_products
+from systolic.run.verdict import differences
 from systolic.workload import reference_graph
 
 

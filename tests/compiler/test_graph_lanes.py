@@ -16,8 +16,9 @@ from systolic.compiler import Options
 from systolic.errors import SystolicError, WorkloadError
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
+from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of, rules_of_products
+from systolic.run.verdict import differences
 from systolic.workload import Graph, GraphBuilder, reference_graph
 
 AT_ONCE = "take at most 1 at once"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -13,16 +12,15 @@ from hypothesis import strategies as st
 import systolic
 from support.chips import ideal_chip
 from support.refusals import NO_ROOM
-from systolic.compiler import Options, compile_graph
-from systolic.compiler.ir.broken import BrokenPassError
-from systolic.compiler.tile.verify import verify_tiled
+from systolic.compiler import Options
 from systolic.errors import SystolicError
 from systolic.hw.datatypes import data_type
 from systolic.isa.lint.lint import lint
 from systolic.layout import Shape
 from systolic.machine import simulate
-from systolic.run.tensors import graph_images, initial_accesses
-from systolic.run.verdict import differences, graph_verdict, rules_of, rules_of_products
+from systolic.run.expected import rules_of, rules_of_products
+from systolic.run.tensors import graph_images
+from systolic.run.verdict import differences, graph_verdict
 from systolic.workload import Graph, GraphBuilder, reference_graph
 
 FLOATS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2")
@@ -132,20 +130,6 @@ def random_values(rng: Random, shape: Shape) -> np.ndarray:
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs(rng):
     equals_the_reference(rng)
-
-
-def test_what_comes_from_where_others_store_comes_behind_their_stores():
-    """An operand is brought to a place without gaps, in a graph whose tasks change places."""
-    rng = Random(1354)
-    chip, options = random_chip(rng), Options(identity="built", drain_engine="pooling")
-    compiled = compile_graph("p", random_graph(rng), chip, options)
-    layers, tiled = compiled.layers, compiled.tiled
-    assert any(place.name == "x.dense.to" for place in layers.dram)
-    assert lint(compiled.program, chip, initial_accesses(compiled)) == []
-    store = next(t for t in tiled.tasks if layers.nodes[t.node].dram == "x.dense.to")
-    late = (*(task for task in tiled.tasks if task is not store), store)
-    with pytest.raises(BrokenPassError, match="is read before it is stored"):
-        verify_tiled(replace(tiled, tasks=late), layers)
 
 
 @pytest.mark.slow

@@ -6,8 +6,6 @@ of the order; where an element lies is asked of `Shape.linear_index`, element by
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -19,9 +17,6 @@ from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from support.tiers import quick_first
 from systolic.compiler import compile_graph
-from systolic.compiler.ir.factors import FactorPlaces, Move, move_of
-from systolic.compiler.ir.move_parts import move_parts
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.config import load_chip
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -145,76 +140,6 @@ def test_eight_bits_on_a_chip_that_takes_none_go_through_the_array() -> None:
     # the array's clock; element by element, by DMA, it took 2,273,603 cycles.
     # Each tile is copied out in halves, so that neither engine waits for the other: 4,028 whole.
     assert 2 * 10 * 128 < result.cycles <= 4000
-
-
-def places(shape: ShapeInDram, index: np.ndarray) -> np.ndarray:
-    return np.atleast_1d(np.asarray(shape.linear_index(list(index))))
-
-
-def before_and_after(source, result, permutation):
-    """Return [axis, element]: the indices of all elements in the source, and in the result."""
-    index = np.indices(source.dims).reshape(len(source.dims), source.num_elements())
-    if permutation is not None:
-        return index, index[list(permutation)]
-    flat = np.ravel_multi_index(tuple(index), source.dims)
-    return index, np.stack(np.unravel_index(flat, result.dims))
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_factors_say_where_every_element_goes(seed: int) -> None:
-    rng = Random(1000 + seed)
-    graph, permutation = random_move(rng)
-    source, result = graph.shape("x"), graph.shape("y")
-    move = move_of(source, result, permutation)
-    if move is None:  # dimensions that do not nest, or a tile over a part of one
-        return
-    index, there = before_and_after(source, result, permutation)
-    wanted = np.empty(source.num_elements(), int)
-    wanted[places(source, index)] = places(result, there)
-    factors = np.indices(move.sizes).reshape(len(move.sizes), source.num_elements())
-    found = np.empty_like(wanted)
-    found[places(move.source, factors)] = places(move.result, factors)
-    assert np.array_equal(found, wanted)
-
-
-@pytest.mark.parametrize("over_padding", [False, True])
-@pytest.mark.parametrize("seed", range(200))
-def test_parts_of_a_move_between_tiles_with_gaps_say_where_every_element_goes(
-    seed: int, over_padding: bool
-) -> None:  # fmt: skip
-    rng = Random(9000 + seed)
-    graph, permutation = random_move(rng, gaps=True)
-    source, result = graph.shape("x"), graph.shape("y")
-    parts = move_parts(source, result, permutation, over_padding=over_padding)
-    if parts is None:  # cut into too many parts by tiles of 3 and of 5
-        assert {3, 5} & {tile.dims[-1] for end in (source, result) for tile in end.layout.tiles}
-        return
-    index, there = before_and_after(source, result, permutation)
-    wanted = dict(zip(places(result, there).tolist(), places(source, index).tolist(), strict=True))
-    found: dict[int, int] = {}
-    for part in parts:
-        move = part.move
-        factors = np.indices(move.sizes).reshape(len(move.sizes), math.prod(move.sizes))
-        alone = factors if move.spaced == 1 else np.vstack([factors, 0 * factors[:1]])
-        here = places(move.source, alone) + part.source
-        hence = places(move.result, factors) + part.result
-        brought = part.source + move.source.padded_elements()
-        assert move.spaced == 1 or (over_padding and brought <= source.padded_elements())
-        for wider in move.gap_choices():  # they fill the distance to the next factor, within memory
-            assert over_padding or not wider.gaps
-            sizes = np.add(move.sizes, wider.gaps or [0] * len(move.sizes))
-            steps, order = move.before.steps, move.before.order
-            filled = [(m, n) for m, n in pairwise(order) if sizes[n] > move.sizes[n]]
-            assert all(steps[m] == steps[n] * sizes[n] for m, n in filled)
-            last = part.source + np.dot(np.subtract(sizes, 1), steps) + move.spaced
-            assert not filled or last <= source.padded_elements()
-        found |= dict(zip(hence.tolist(), here.tolist(), strict=True))
-    assert sum(math.prod(part.move.sizes) for part in parts) == len(found)  # each of them once
-    assert {place: found[place] for place in wanted} == wanted
-    padding = found.keys() - wanted.keys()
-    assert over_padding or not padding
-    assert all(0 <= place < result.padded_elements() for place in padding)
-    assert all(0 <= found[place] < source.padded_elements() for place in padding)
 
 
 def of_bytes(size: int) -> Chip:
@@ -464,27 +389,6 @@ def test_results_in_tiles_are_right_on_both_engines(seed: int) -> None:
     assert event.summary["values"]["equal"]
     assert register.summary["values"]["equal"]
     assert event.cycles == register.cycles >= event.summary["bound"]["cycles"]
-
-
-def test_some_of_these_results_are_stored_without_gaps_first_and_some_at_once() -> None:
-    found = [
-        "y is stored without gaps" in " ".join(compile_graph("tiles", *work).layers.choices)
-        for work in map(result_in_tiles, range(24))
-    ]
-    assert 4 <= sum(found) <= 20
-
-
-def test_a_part_of_the_last_tile_is_a_move_of_its_own() -> None:
-    # Of 197 columns 128 are a tile, and 69 lie in another one: in memory behind all rows of eight.
-    source = Shape.parse("f32[24,197]{1,0:T(8,128)}")
-    first, second = move_parts(source, Shape("f32", (24, 197)), (0, 1)) or ()
-    assert (first.source, first.result) == (0, 0)
-    assert (second.source, second.result) == (8 * 128, 128)
-    assert first.move == Move(
-        "f32", (3, 8, 128),
-        FactorPlaces((0, 1, 2), (2048, 128, 1)), FactorPlaces((0, 1, 2), (1576, 197, 1)),
-    )  # fmt: skip
-    assert second.move.sizes == (3, 8, 69)
 
 
 LANE_WORK = ("activation", "binary", "reduce", "softmax")

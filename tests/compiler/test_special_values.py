@@ -15,7 +15,8 @@ import pytest
 import systolic
 from support.refusals import is_for_room
 from systolic.errors import SystolicError
-from systolic.run.verdict import differences, rules_of
+from systolic.run.expected import rules_of
+from systolic.run.verdict import differences
 from systolic.shipped import chips_of_one_core
 from systolic.workload import Graph, GraphBuilder, reference_graph
 from systolic.workload.operations.activation import FunctionName

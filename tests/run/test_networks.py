@@ -17,8 +17,8 @@ from systolic.config import load_run
 from systolic.isa.lint.lint import require_clean
 from systolic.machine import simulate
 from systolic.run.execute import compile_run
+from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
-from systolic.run.verdict import rules_of, rules_of_products
 from systolic.shipped import CONFIGS
 from systolic.workload import reference_graph
 from systolic.workload.operations.take import TakeAttributes

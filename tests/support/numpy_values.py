@@ -12,9 +12,10 @@ from systolic.arrays import Array
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import lint
+from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.result import Result
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of, rules_of_products
+from systolic.run.verdict import differences
 from systolic.workload import Graph, reference_graph
 
 

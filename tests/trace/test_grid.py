@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from systolic.spans import Interval
-from systolic.trace.grid import GridHistory, GridShape, GridState, LoadPass, MatMulPass
+from systolic.trace.grid import GridHistory, GridState
+from systolic.trace.passes import GridShape, LoadPass, MatMulPass
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)

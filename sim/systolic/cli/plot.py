@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from systolic.run.result import Result
 
 Word = TypeVar("Word", bound=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What of the work is shown: a tensor of a run file and its marked element; a core."""
+
+    tensor: str | None
+    index: str | None
+    core: str
 
 
 def draw_command(
@@ -128,18 +137,11 @@ def draw_command(
         no_check=no_check,
         values=False,
     )
-    summaries = [work] if plot.given == "summary" else []
     _refuse_other_kind(view, plot, work)
-    if plot.given == "shape":
-        subject, title = _layout(work, options, tensor, index)
-    elif plot.given == "network":
-        subject, title = _network(work, options)
-    else:
-        with of_summaries(*summaries):
-            subject, title = _subject(plot, view, work, options, core)
-    if look.cycles is not None:
-        with of_option("--cycles"):
-            look.shown(subject.ticks if plot.given == "network" else subject.trace.cycles())
+    summaries = [work] if plot.given == "summary" else []
+    with of_summaries(*summaries):
+        subject, title = _subject(plot, view, work, options, Chosen(tensor, index, core))
+    _require_shown(plot, subject, look)
     write = plot.write if animate is None else _write_film
     HEARTBEAT.at(title, "drawing")
     with of_summaries(*summaries):
@@ -185,7 +187,7 @@ def _plot(view: str) -> Plot:
 
 
 def _target(view: str, out: Path | None, form: str | None) -> tuple[Path, PictureFormat]:
-    """Return the file, and its format: the one asked for, else that of the file's ending."""
+    """Return the file, and its format: the one asked for, else what the file's ending says."""
     from systolic.report.paper.saved import PICTURE_FORMATS
 
     ending = out.suffix.lower().removeprefix(".") if out else ""
@@ -274,8 +276,28 @@ def _require_free(path: Path, work: Path) -> None:
         raise SystolicError(f"{path}: this run reads it; needed another file (--out FILE)")
 
 
-def _subject(plot: Plot, view: str, work: Path, options: WorkOptions, core: str) -> tuple[Any, str]:
+def _subject(
+    plot: Plot, view: str, work: Path, options: WorkOptions, chosen: Chosen
+) -> tuple[Any, str]:
     """Return what the view is given, and the picture's title."""
+    if plot.given == "shape":
+        return _layout(work, options, chosen.tensor, chosen.index)
+    if plot.given == "network":
+        return _network(work, options)
+    return _run_or_summary(plot, view, work, options, chosen.core)
+
+
+def _require_shown(plot: Plot, subject: Any, look: Look) -> None:
+    """Raise SystolicError if --cycles asks for cycles that the subject does not have."""
+    if look.cycles is not None:
+        with of_option("--cycles"):
+            look.shown(subject.ticks if plot.given == "network" else subject.trace.cycles())
+
+
+def _run_or_summary(
+    plot: Plot, view: str, work: Path, options: WorkOptions, core: str
+) -> tuple[Any, str]:
+    """Return a run, or what a summary tells of one, and the picture's title."""
     from systolic.run.plotted import plotted, plotted_summary, shown_core
 
     if work.suffix.lower() == ".json" or work.is_dir():

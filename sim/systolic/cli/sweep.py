@@ -69,13 +69,7 @@ def sweep_command(
     """Explore the sweeps of a file: run what is not stored yet, and store every row."""
     exact = values_wanted(values)
     if query is not None or export is not None:
-        from systolic.cli.sweep_query import ask, copy
-
-        folder = _folder_of_results(file, out)
-        if export is not None:
-            copy(folder, export)
-        if query is not None:
-            ask(folder, query, as_json=as_json)
+        _use_results(_folder_of_results(file, out), export, query, as_json=as_json)
         return
     if file is None:
         raise SystolicError("Missing argument 'FILE': needs a run file with [[sweep]]")
@@ -102,8 +96,18 @@ def sweep_command(
     explore_and_report(loaded, out or Path("out") / loaded.name, arguments)
 
 
+def _use_results(folder: Path, export: Path | None, query: str | None, *, as_json: bool) -> None:
+    """Copy the results of a folder, or ask them, or both."""
+    from systolic.cli.sweep_query import ask, copy
+
+    if export is not None:
+        copy(folder, export)
+    if query is not None:
+        ask(folder, query, as_json=as_json)
+
+
 def _folder_of_results(file: Path | None, out: Path | None) -> Path:
-    """Return the folder whose results are asked for: --out, FILE if it is one, or that of FILE."""
+    """Return the folder whose results are asked for: --out, FILE if it is one, or FILE's."""
     if out is not None:
         return out
     if file is None:

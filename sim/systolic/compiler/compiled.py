@@ -25,7 +25,7 @@ class CompiledGraph:
 
     blocks: if the graph is a transpose, the blocks of equation 1 and their sub-blocks. parts: of a
     graph that is done in parts, in order; an operation among them moves nothing, for its result has
-    the bytes of its operand.
+    the bytes of its operand. divided: the graph of these parts, whose tensors they take and make.
     """
 
     graph: Graph
@@ -37,6 +37,7 @@ class CompiledGraph:
     synchronised: Synchronised
     streamed: StreamedGraph | None = None
     parts: tuple[PlacedPart | Operation, ...] = ()
+    divided: Graph | None = None
 
     @property
     def placed(self) -> tuple[PlacedPart, ...]:

@@ -107,12 +107,9 @@ def _compiled(
     except CompileError as error:
         refused = error
     ticks = judge(whole.program) if whole and judge else 0
-    in_lines = (
-        judge is not None
-        and options.structural_zeros
-        and any(True for _ in convolutions(expanded(graph, row_work(chip)), chip))
-    )
-    if whole is not None and ticks <= FAR * plan.floor_ticks(chip) and not in_lines:
+    in_lines = options.structural_zeros and any(convolutions(expanded(graph, row_work(chip)), chip))
+    far = NEAR if plan.relaid else FAR
+    if whole is not None and ticks <= far * plan.floor_ticks(chip) and not (judge and in_lines):
         return whole
 
     def compile_part(part: Graph) -> CompiledGraph:

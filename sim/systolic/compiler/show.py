@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.ir.nodes import Matrix
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.tasks import Loops, Task, tiling
 from systolic.isa import Access, Buffer, Instruction, Program
 from systolic.isa.effects import accumulates, writes
@@ -35,7 +34,7 @@ def show_lower(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     yield from (f"choice {text}" for text in layers.choices)
 
 
-def _in_dram(shape: ShapeInDram) -> str:
+def _in_dram(shape: Shape) -> str:
     """Return the shape's text, and its legacy padding, which that text cannot express."""
     if not isinstance(shape, Shape):
         return str(shape)

@@ -56,7 +56,7 @@ def any_chip_of_tables(
 
 
 def _with_named(tables: dict[str, Any], file: Path, origin: str) -> dict[str, Any]:
-    """Return the tables with those of the chips that they name in place of the names."""
+    """Return the tables with the tables of the chips that they name in place of the names."""
     found = dict(tables)
     for table, key, part in (("cores", "core", None), ("controllers", "dram", "dram")):
         entries = tables.get(table)

@@ -1,6 +1,6 @@
 """A model in place of the tensors and operations of a [workload]: `model = "net.hlo"`.
 
-The tables that a model gives are those of a run file, so that whatever can be done with a run file
+The tables that a model gives are tables of a run file, so that whatever can be done with a run file
 can be done with a model: overrides, parts, sweeps, data for its inputs. Its constants stay in its
 file, which is read as an archive of arrays by name.
 """

@@ -1,4 +1,4 @@
-"""Values that replace those of a file: a text `a.b.c=VALUE`, or a value of a sweep's point.
+"""Values that replace values of a file: a text `a.b.c=VALUE`, or a value of a sweep's point.
 
 An override is applied to the plain tables before they are validated. So it can reach every key, and
 its value is checked like any other. An error about that value names the override, not the file.

@@ -1,8 +1,9 @@
 """What held each instruction back: every point it had to wait for, and which of them was the last.
 
-The rules are those of docs/timing_model.md, sections 2, 3, 4 and 6, told backwards: from the times
-of a finished run to what bound each of them. A test holds them against random runs: the latest
-cause of a start is always that very start. Not here: what an instruction did then (`points`).
+The rules are the rules of docs/timing_model.md, sections 2, 3, 4 and 6, told backwards: from the
+times of a finished run to what bound each of them. A test holds them against random runs: the
+latest cause of a start is always that very start. Not here: what an instruction did then
+(`points`).
 """
 
 from __future__ import annotations

@@ -169,6 +169,6 @@ def _joined(links: Iterator[Link]) -> Iterator[Link]:
 
 
 def in_cycles(ticks: list[int], period: int) -> list[int]:
-    """Return consecutive stretches of ticks from 0 on in cycles that sum to those of the whole."""
+    """Return consecutive stretches of ticks from 0 on in cycles that sum to the whole's."""
     edges = [-(-edge // period) for edge in accumulate(ticks, initial=0)]
     return [stop - first for first, stop in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""What the records of several cores say beside those of one: places, starts, latencies."""
+"""What the records of several cores say beyond the records of one: places, starts, latencies."""
 
 from __future__ import annotations
 

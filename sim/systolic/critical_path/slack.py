@@ -63,7 +63,7 @@ class _Slack:
         return self.slack
 
     def _settle_start(self, index: int, found: list[int]) -> None:
-        """Note the slack of an instruction; found: that of its posts."""
+        """Note the slack of an instruction; found: the slack of its posts."""
         found.append(self.lives.trace.ticks - self.lives.end(index).tick)
         found += [self.slack[after] + ticks for after, ticks in self.after[index]]
         if index in self.fetched_after:

@@ -15,7 +15,7 @@ EngineName: TypeAlias = str
 """The name of an engine of a chip. (How the machine is simulated, by "event" or "register", is an
 EngineKind.)"""
 PATENT_ENGINES: tuple[EngineName, ...] = ("activation", "pooling")
-"""The engines of a chip that lists none: those of the patent."""
+"""The engines of a chip that lists none: the patent's."""
 
 PatentCapability = Literal[
     "copy",
@@ -36,7 +36,7 @@ Capability = Literal[
 ]  # fmt: skip
 """What an engine may do: an instruction, by its mnemonic in the table of instructions."""
 PATENT_CAPABILITIES: tuple[PatentCapability, ...] = get_args(PatentCapability)
-"""The instructions that the patent's two engines do between them: those of the patent, and
+"""The instructions that the patent's two engines do between them: the patent's, and
 `requantise`. A chip file must say which engine executes the others."""
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 

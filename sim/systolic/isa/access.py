@@ -1,4 +1,4 @@
-"""Access patterns: which bytes of which buffer an instruction reads or writes, and in what order.
+"""Access patterns: which bytes of a buffer an instruction reads or writes, and in what order.
 
 An access names partitions, a first byte, and up to four [step, count] pairs, the same in every
 partition. It knows nothing of tensors. Elements are enumerated partition by partition, and inside
@@ -108,8 +108,8 @@ class Access:
     Args:
         buffer: the memory.
         dtype: XLA name of the element type. In the result buffer every element takes one 32-bit
-            word and dtype is the accumulator's ("f32" or "s32"), or that of what passed through the
-            array, whose bytes are the lowest of the word.
+            word and dtype is the accumulator's ("f32" or "s32"), or the type of what passed through
+            the array, whose bytes are the lowest of the word.
         partition: first partition (0 in DRAM).
         partitions: number of consecutive partitions (1 in DRAM).
         start: byte offset of the first element in its partition (in DRAM: the address).
@@ -145,7 +145,7 @@ class Access:
     def low_and_high(self) -> tuple[int, int]:
         """Return the first byte of each partition that is touched, and that behind the last.
 
-        They are those of `span`, for what is asked of every instruction.
+        They are the bytes of `span`, for what is asked of every instruction.
         """
         size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
         low, high = _end_bytes(self.pattern, size)

@@ -4,7 +4,7 @@ A multiply that overwrites its words begins a group; those that accumulate onto 
 some of them, belong to it. On a chip with `result_buffer.groups_per_bank` a bank keeps that many
 groups open: the next one closes the oldest that has one of its partitions, and nothing may be
 added to a closed group, nor to words that no multiply began. Not here: the order of time, which is
-that of the array's queue.
+the order of the array's queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Group:
     words: Access
 
     def holds(self, result: Access) -> bool:
-        """Return whether all words of a result are among those of the group."""
+        """Return whether all words of a result are among the group's."""
         mine, theirs = self.words.lanes, result.lanes
         if theirs.first < mine.first or theirs.stop > mine.stop:
             return False

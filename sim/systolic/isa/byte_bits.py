@@ -31,7 +31,7 @@ class RegularSet(Protocol):
 def are_short(wanted: RegularSet, others: Sequence[RegularSet], granule: int) -> bool:
     """Return whether bits of these sets, as far as `wanted` reaches, are not too many.
 
-    granule: bytes, of which all runs and distances are multiples.
+    granule: bytes; all runs and distances are multiples of it.
     """
     most = MOST_BITS * granule
     if wanted.high - wanted.low > most:
@@ -71,7 +71,7 @@ def ends_of(bits: int) -> tuple[int, int]:
 
 
 def _rows(lanes: Sequence[int], other: RegularSet) -> tuple[int, int]:
-    """Return the partitions of another set among those between edges, of which it has some."""
+    """Return which of the stretches of partitions between edges belong to another set."""
     return bisect_left(lanes, other.first), bisect_left(lanes, other.stop)
 
 

@@ -171,7 +171,7 @@ def results_per_lane(instruction: Instruction) -> tuple[Access, ...]:
 def elements_taken(instruction: OnEngine) -> int:
     """Return how many elements of each lane an engine takes, one group after another.
 
-    They are those of an operand that is read element by element; without one, of the target.
+    They belong to an operand that is read element by element; without one, to the target.
     """
     return (*reads_per_element(instruction), target_of(instruction))[0].elements
 

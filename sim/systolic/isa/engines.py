@@ -30,8 +30,8 @@ from systolic.isa.opcodes import BY_CLASS
 class Pace(NamedTuple):
     """An instruction takes groups of `elements` elements, each in `cycles` cycles.
 
-    cycles: 1 or more; those of several groups are rounded up together. fixed_cycles: before the
-    first. interval_cycles: the least number from its start to that of the next instruction.
+    cycles: 1 or more; cycles of several groups are rounded up together. fixed_cycles: before the
+    first. interval_cycles: the least number from its start to the next instruction's.
     """
 
     elements: int
@@ -89,7 +89,7 @@ def too_many_results(instruction: OnEngine, engine: Engine) -> bool:
 def access_faults(instruction: Instruction, chip: Chip) -> Iterator[tuple[str, str]]:
     """Yield the field of each access that the chip cannot make, and what is wrong with it.
 
-    DMA copies reach everything. Scales lie in some partitions of those of their data, which the
+    DMA copies reach everything. Scales lie in some of the partitions of their data, which the
     rules of first partitions are not about.
     """
     rules = chip.access

@@ -319,7 +319,7 @@ def _is_covered_by_lanes(wanted: Footprint, covers: Sequence[Footprint]) -> bool
 
 
 def _pieces(wanted: Footprint, others: Sequence[Footprint]) -> tuple[Integers, Integers] | None:
-    """Return where pieces begin and end, each of which a set touches whole or not at all.
+    """Return where pieces begin and end that each set touches whole or not at all.
 
     They make up the bytes of a partition that `wanted` touches. None if they are too many.
     """
@@ -374,7 +374,7 @@ def _missing(
 
 
 def _rows(lanes: Sequence[int], other: Footprint) -> slice:
-    """Return the partitions of another set among those between edges, of which it has some."""
+    """Return which of the stretches of partitions between edges belong to another set."""
     return slice(bisect_left(lanes, other.first), max(0, bisect_left(lanes, other.stop)))
 
 

@@ -120,10 +120,10 @@ class Rhythm(Enum):
     follows. Groups that come behind the last read hold up nothing.
     """
     BESIDE = auto()
-    """Beside the first groups of the operand, those of another are read that has few elements.
+    """Beside the first groups of the operand, groups of another one with few elements are read.
 
     A group of each is read in one step, or in two where both need the same port. Nothing of the
-    target is complete before all of the other operand has been read. From then on it is that of
+    target is complete before all of the other operand has been read. From then on its order is
     ELEMENTWISE, or of BLOCKWISE with a block of all elements, a group in a step.
     """
 

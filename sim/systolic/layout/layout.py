@@ -113,7 +113,7 @@ class Layout:
         return self.number("L")
 
     def places(self, tiled: int) -> int:
-        """Return the number of element places in memory, of which the tiles take ``tiled``."""
+        """Return the number of element places in memory; the tiles take ``tiled`` of them."""
         for letter, number in self.numbers:
             tiled = ATTRIBUTES[letter].places(tiled, number)
         return tiled

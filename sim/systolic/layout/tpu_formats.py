@@ -3,7 +3,7 @@
 This module is used from Python only, as in `notebooks/02_layouts.ipynb`: the simulated chip has no
 formats that it prefers.
 
-There are two rules: that of the documents (seed 002, examples of formats), and that compiled into
+There are two rules: one in the documents (seed 002, examples of formats), and one compiled into
 the TPU dialect, which depends on the hardware generation. Not here: why a register is 8 x 128.
 """
 
@@ -45,7 +45,7 @@ def tpu_format(
     or 4 x 128 if the second-minor dimension is at most 2 or 4. Below 32 bits a second tile gathers
     rows into words: ``(8,128)(2,1)``, ``(8,128)(4,1)``. A number is the dialect's rule for that
     generation; ``large_second_minor`` turns on its optional taller tiles. For vectors and scalars
-    the documents have no rule: they follow the dialect (for None that of generation 3).
+    the documents have no rule: they follow the dialect (for None the rule of generation 3).
 
     "Second-minor" means the physical order, so ``minor_to_major`` counts. Types narrower than a
     byte get ``E(n)``. ``pred`` is a byte unless ``element_bits=1``, which gives

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from systolic.hw.spec import Chip
 from systolic.isa import LoadWeights, MatMul
-from systolic.trace.grid import GridPlace, GridShape
+from systolic.trace.passes import GridPlace, GridShape
 
 
 def grid_shape(chip: Chip) -> GridShape:

@@ -17,7 +17,7 @@ ChannelBuffer: TypeAlias = tuple[int, int]
 
 
 def circle_of(waits: Mapping[ChannelBuffer, Iterable[ChannelBuffer]]) -> list[ChannelBuffer]:
-    """Return buffers each of which waits for the next, and the last for the first; or nothing."""
+    """Return buffers that wait each for the next, and the last for the first; or nothing."""
     done: set[ChannelBuffer] = set()
     for start in waits:
         path: list[ChannelBuffer] = []

@@ -13,7 +13,7 @@ MOST_PAIRS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class TopologyMeasures:
-    """links: each way; those of unlike directions count one by one, so that it may be a half.
+    """links: each way; links of unlike directions count one by one, so that it may be a half.
 
     diameter: the most links on a route between two hosts. bisection: the links each way between
     two halves of the hosts, cut where they are fewest; None of a network without a name, and where

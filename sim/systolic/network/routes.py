@@ -19,7 +19,7 @@ Router = Callable[[NodeName, NodeName], NetworkRoute]
 def table_router(
     routes: Sequence[RouteTable], nodes: Sequence[NodeName], links: Sequence[NetworkLink]
 ) -> Router:
-    """Return the router of a table of routes, all of which are checked now."""
+    """Return the router of a table of routes; all of them are checked now."""
     known = {(each.source, each.target): _checked(each, links) for each in routes}
     if len(known) < len(routes):
         pairs = [(each.source, each.target) for each in routes]

@@ -63,7 +63,7 @@ class SystemFile(Spec):
 
 
 def system_traffic(file: SystemFile, network: Network) -> Traffic:
-    """Return all messages of a system: those of its own first, then those of its collectives.
+    """Return all messages of a system: its own first, then its collectives'.
 
     Raises:
         ConfigError: there are none, or routes that they take can deadlock.

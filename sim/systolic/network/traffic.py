@@ -25,7 +25,7 @@ class Traffic:
 
     entries: the tick in which the message enters, at the earliest. waits: the gate that it waits
     for, or NO_GATE. opens: the gate that its arrival counts for, or NO_GATE. delays: by gate, the
-    ticks from its opening to the entry of what waits for it; a gate that nothing waits for ends so
+    ticks from its opening to the entry of what waits for it; a gate that nothing waits for ends as
     many ticks after it has opened, and the run is no shorter. carries: for pictures, which chunk a
     message carries (default: its number).
     """

@@ -1,6 +1,6 @@
 """The accuracy of a network: how many rows of its scores are largest where the labels say.
 
-The labels are those of [workload.accuracy] of a run file. They are read before the run, so that a
+[workload.accuracy] of a run file names the labels. They are read before the run, so that a
 fault in them costs no simulation.
 """
 
@@ -23,7 +23,7 @@ Judge = Callable[[Mapping[str, Array]], float]
 def judge_of(config: RunConfig) -> Judge | None:
     """Return the function that gives the accuracy of a run's outputs; None if nothing is asked.
 
-    Of a run of some images those of them count that count among all; None if there are none.
+    In a run of some images those count that would count in a run of all; None if there are none.
 
     Raises:
         ConfigError: there are no such scores. WorkloadError: the labels are no such file.

@@ -93,7 +93,7 @@ def read_summary(path: Path) -> Summary:
 
 
 def summary_object(path: Path) -> dict[str, Any]:
-    """Return the object in a summary.json, or in that of a folder; SystolicError if it has none."""
+    """Return the object in a summary.json, or in a folder's; SystolicError if it has none."""
     if path.is_dir():
         path = path / "summary.json"
     data = read_file(path, SUMMARY_LIMIT_BYTES, SystolicError, "a summary")

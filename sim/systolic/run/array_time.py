@@ -131,10 +131,10 @@ def stretches(
 ) -> dict[str, list[tuple[int, int]]]:
     """Return the cycles in which the array is at each operation: (first, stop) of each stretch.
 
-    From the last vector of a multiply to that of the next one, with loads and waits between them,
-    the array is at the operation of the next one. Behind the last vector of all it is at the
-    operation that ends last. So the stretches of all operations are the whole run. There are none
-    if nothing is multiplied.
+    From the last vector of a multiply to the last vector of the next one, with loads and waits
+    between them, the array is at the operation of the next one. Behind the last vector of all it is
+    at the operation that ends last. So the stretches of all operations are the whole run. There are
+    none if nothing is multiplied.
 
     how: each multiply's streaming (`systolic.critical_path.streamed`).
     """

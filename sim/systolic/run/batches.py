@@ -17,7 +17,7 @@ BatchItem = TypeVar("BatchItem")
 MOST_ITEMS = 50
 MOST_ENDS = 2
 SHARE_OF_LAST = 0.3
-"""Of a new batch in the mean time of an item; the rest is that of the batches before."""
+"""The weight of a new batch in the mean time of an item; the batches before have the rest."""
 
 
 @dataclass(slots=True)

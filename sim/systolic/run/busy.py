@@ -34,7 +34,7 @@ def busy_cycles(chip: Chip, program: Program) -> dict[str, int]:
 
 
 def busy_bound(chip: Chip, busy: dict[str, int]) -> Bound:
-    """Return the bound of the run: that of the unit which is busy for longest; of equals the first.
+    """Return the bound of the run: of the unit which is busy for longest; of equals the first.
 
     busy: as of `busy_cycles`.
     """
@@ -58,7 +58,7 @@ def _array(chip: Chip, work: Sequence[Instruction]) -> int:
 
 
 def _one_tile(chip: Chip, work: Sequence[LoadWeights | MatMul]) -> int:
-    """Return the cycles of loads, or those of vectors, or both where they cannot overlap.
+    """Return the cycles of loads, or the cycles of vectors, or both where they cannot overlap.
 
     Each vector keeps its distance from the next, also from the first of the next multiply.
     """

@@ -1,6 +1,6 @@
 """The run of a program of several cores: named arrays in, named arrays out, and the summary.
 
-The stages are those of a program of one core (`systolic.run.program`). Nothing is printed.
+The stages are the same as for a program of one core (`systolic.run.program`). Nothing is printed.
 """
 
 from __future__ import annotations

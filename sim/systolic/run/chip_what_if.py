@@ -121,7 +121,7 @@ def _everywhere(change: Ideal) -> Edit:
 
 
 def _changed_dram(chip: MultiCoreChip, change: Ideal, dram: dict[str, Any]) -> dict[str, Any]:
-    """Return the table of a controller's DRAM as the change makes that of a chip of one core.
+    """Return the table of a controller's DRAM after the change, as on a chip of one core.
 
     Unlimited is what the queues of all cores can move.
     """

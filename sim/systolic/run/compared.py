@@ -1,4 +1,4 @@
-"""Tensors of another program beside those of a run: which operation is the first that differs."""
+"""Tensors of another program beside a run's: which operation is the first that differs."""
 
 from __future__ import annotations
 

@@ -93,9 +93,9 @@ def run(
     Args:
         work: a graph (`systolic.workload.GraphBuilder` makes one), a run file or a program file by
             its path, or what `systolic.config.load_run` and `systolic.isa.load_module` made of
-            such a file. A path that ends in .toml is a run file's, that of a model (HLO text) a
-            model's, any other path a program's. If a run file has sweeps, the run that they vary is
-            done.
+            such a file. A path that ends in .toml is a run file's, the path of a model (HLO
+            text) a model's, any other path a program's. If a run file has sweeps, the run that they
+            vary is done.
         chip: a chip, the name of a shipped one, or the path of a chip file. A run file names its
             own chip, and a program may; a chip given here takes its place.
         inputs: an array for each input, by name, in logical order and in the type of the tensor;
@@ -120,17 +120,9 @@ def run(
 
     """
     how = Settings(engine or "event", values, kinds, grid, progress, check)
-    if isinstance(work, str | Path) and is_model(Path(work)):
-        named = None if chip is None or isinstance(chip, Chip) else str(chip)
-        work = model_run(Path(work), named, inputs) if chip else load_run(work)
-        inputs = None if inputs is None else model_inputs(work, inputs)
-    if inputs is not None and not isinstance(inputs, Mapping):
-        raise SystolicError("run: needs inputs by name; only a model takes them as a list")
-    if isinstance(work, str | Path):
-        path = named_work(Path(work))
-        if path.suffix.lower() != ".toml":
-            return _run_program_file(path, chip, inputs, how, name)
-        work = load_run(path)
+    work, inputs = _opened(work, chip, inputs)
+    if isinstance(work, Path):
+        return _run_program_file(work, chip, inputs, how, name)
     if isinstance(work, RunConfig):
         how = replace(how, engine=engine or work.engine)
         return _run_stages(_of_config(_with(work, chip, options, name), chip, inputs, how), how)
@@ -150,6 +142,22 @@ def run(
 
 
 # -- the work ------------------------------------------------------------------------------------
+
+
+def _opened(
+    work: Work, chip: ChipLike | None, inputs: Arrays | Sequence[Array] | None
+) -> tuple[Graph | RunConfig | Module | ChipModule | Program | Path, Arrays | None]:
+    """Return the work, read from its file unless that holds a program, and the inputs by name."""
+    if isinstance(work, str | Path) and is_model(Path(work)):
+        named = None if chip is None or isinstance(chip, Chip) else str(chip)
+        work = model_run(Path(work), named, inputs) if chip else load_run(work)
+        inputs = None if inputs is None else model_inputs(work, inputs)
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise SystolicError("run: needs inputs by name; only a model takes them as a list")
+    if not isinstance(work, str | Path):
+        return work, inputs
+    path = named_work(Path(work))
+    return load_run(path) if path.suffix.lower() == ".toml" else path, inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +307,7 @@ def _chip_path(chip: str | Path) -> Path:
 def run_compiled(config: RunConfig, compiled: CompiledGraph, *, values: bool = True) -> Result:
     """Run a run file's work by a program that was compiled before, such as for other latencies.
 
-    The chip is that of `config`; the program is checked on it as every program is.
+    The chip is `config`'s; the program is checked on it as every program is.
     """
     how = Settings(config.engine, values)
     return _run_stages(_of_config(config, None, None, how), how, compiled)

@@ -58,8 +58,8 @@ class LongLink:
 class UnitSlack:
     """Slack of the instructions of a unit, in cycles of the array.
 
-    on_path: instructions with a link. critical: those without slack. ties: those of them beside the
-    path, through which another path is as long. median, most: of the others.
+    on_path: instructions with a link. critical: instructions without slack. ties: critical ones
+    beside the path, through which another path is as long. median, most: of the others.
     """
 
     unit: str
@@ -74,7 +74,7 @@ class UnitSlack:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a run takes its cycles; cycles are those of the array's clock.
+    """Why a run takes its cycles; cycles are cycles of the array's clock.
 
     path: the rows sum to `cycles`, the longest first. links: the longest. outlooks: the run with
     one thing made ideal, for each such thing; empty if that was not asked for. operations: the

@@ -1,6 +1,6 @@
 """The folder of a run: which files a run writes there, and what an older run left there.
 
-A run owns the files of certain names in its folder. Its results replace those of an older run all
+A run owns the files of certain names in its folder. Its results replace an older run's all
 together: first every file of the older run is removed, also those that this run does not write;
 summary.json gets its name last. So the files beside a summary are always of the run that it
 describes. Not here: what the files hold.

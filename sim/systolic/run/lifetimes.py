@@ -117,7 +117,7 @@ class _Shelves:
             del self._shelves[shelf][id(life)]
 
     def near(self, wanted: Footprint) -> list[_Alive]:
-        """Return the lives whose boxes meet that of some bytes."""
+        """Return the lives whose boxes meet the box of some bytes."""
         found: dict[int, _Alive] = {}
         for shelf in self._of(wanted):
             found |= self._shelves[shelf]

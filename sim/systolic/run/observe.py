@@ -9,7 +9,7 @@ from systolic.machine.array_shape import grid_shape
 from systolic.run.explanation import lives_of
 from systolic.run.result import Result
 from systolic.trace.exports.observed import Arrow, Observed
-from systolic.trace.grid import GridShape
+from systolic.trace.passes import GridShape
 
 TENSOR_PARTS = {
     "pe_array": {

@@ -1,7 +1,7 @@
 """The record of each operation of a graph: its cycles, its bound, its bytes, what held it back.
 
 An instruction belongs to the operation that the compiler made it for. So bytes and refused or
-waiting cycles of all operations sum to those of the run; a load that two operations share counts
+waiting cycles of all operations sum to the run's; a load that two operations share counts
 for one of them. Not here: how the records are shown (`systolic.report.summary.layers`).
 """
 
@@ -30,6 +30,7 @@ from systolic.run.array_time import (
 from systolic.run.transposed import transposed_by_layer
 from systolic.run.utilisation import utilisation
 from systolic.trace.records import Trace
+from systolic.workload import Graph
 
 WAITING = "waiting for"
 
@@ -67,7 +68,7 @@ def total_traffic(traffic: Mapping[str, LayerBytes]) -> dict[str, int]:
 def stalls_by_layer(trace: Trace, layers: Sequence[str]) -> dict[str, Counter[str]]:
     """Return, by layer and reason, the cycles in which a layer's instructions were held back.
 
-    The cycles are those of the instructions' units. For a refused port the reason is "stalled by"
+    The cycles are cycles of the instructions' units. For a refused port the reason is "stalled by"
     and the holder of the port. The other reasons are the units' labels "waiting for": a unit that
     waits does so for the next instruction that it starts.
     """
@@ -118,6 +119,7 @@ def operation_records(
     stalls = stalls_by_layer(trace, compiled.synchronised.layers)
     array = _array_records(compiled, chip, trace, under_way, useful)
     transposed, vectors = transposed_by_layer(compiled), _streamed_vectors(compiled)
+    numbered = dict(_numbered(compiled.graph))
     taken = {name: window.cycles for name, window in under_way.items()}
     return [
         _record(each, taken.get(each.name, 0), useful.get(each.name, 0), chip)
@@ -126,12 +128,21 @@ def operation_records(
         | array.get(each.name, NO_ARRAY)
         | {"streamed_vectors": vectors[each.name]}
         | {"transposed": [one._asdict() for one in transposed.get(each.name, ())]}
+        | ({"any_numbers_in": numbered[each.name]} if each.name in numbered else {})
         for each in bounds
     ]
 
 
+def _numbered(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield the operations whose work is the same for any numbers, and the tensor of these."""
+    for op in graph.operations:
+        for operand, name in zip(op.row.operands, op.inputs, strict=False):
+            if operand.name == op.row.numbered:
+                yield op.name, name
+
+
 def _streamed_vectors(compiled: CompiledGraph) -> Counter[str]:
-    """Return the vectors that the array streams for each operation, those of transposes too."""
+    """Return the vectors that the array streams for each operation, also to transpose."""
     found = Counter[str]()
     layers, instructions = compiled.synchronised.layers, compiled.program.instructions
     for layer, each in zip(layers, instructions, strict=True):

@@ -1,4 +1,4 @@
-"""A graph of which the chip cannot do everything: the rest is done on the host, in numpy.
+"""A graph that the chip can do only in part: the rest is done on the host, in numpy.
 
 The graph is cut in front of and behind each operation that the chip refuses. The parts between run
 on the chip one after another, each from DRAM to DRAM; the operations of the host cost no cycle of
@@ -37,7 +37,7 @@ class HostStep:
 class PartialResult:
     """The runs of the parts on the chip, the steps of the host, and all results.
 
-    cycles: those of the parts, added up; the host has none.
+    cycles: of the parts, added up; the host has none.
     """
 
     parts: list[Result] = field(default_factory=list)

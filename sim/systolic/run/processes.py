@@ -38,7 +38,7 @@ TICK_SECONDS = 0.1
 IN_HAND = 2
 """ItemBatches of a process: the one it is at, and one that it takes up without a wait."""
 GARBAGE_THRESHOLD = 200_000
-"""As that of the command line (`systolic.cli.screen`): a run makes many objects, few in cycles."""
+"""As on the command line (`systolic.cli.screen`): a run makes many objects, few in cycles."""
 PRELOADED = ["systolic.run.execute", "systolic.machine.event"]
 
 
@@ -143,7 +143,7 @@ class _Worker(Generic[Item, Found]):
         self.batches.append((future, batch))
 
     def let_go(self) -> list[list[Entry[Item]]]:
-        """Forget a process that has ended; return its batches, of which it was at the first."""
+        """Forget a process that has ended; return its batches: it was at the first of them."""
         left = [batch for _, batch in self.batches]
         self.batches.clear()
         if self.executor is not None:

@@ -22,7 +22,7 @@ class WayRow:
 
 @dataclass(frozen=True, slots=True)
 class SystemExplanation:
-    """rows: the costliest first; their cycles add up to those of the run. steps: in time."""
+    """rows: the costliest first; their cycles add up to the run's. steps: in time."""
 
     run: str
     cycles: int

@@ -46,7 +46,7 @@ def _events(result: SystemResult) -> Iterator[dict[str, Any]]:
 
 
 def _messages(result: SystemResult) -> Iterator[dict[str, Any]]:
-    """Yield messages as asynchronous slices, since those of one source overlap."""
+    """Yield messages as asynchronous slices, since messages of one source overlap."""
     traffic, outcome = result.system.traffic, result.outcome
     track = {node: place for place, node in enumerate(result.system.network.nodes, 1)}
     for node in dict.fromkeys(traffic.sources):

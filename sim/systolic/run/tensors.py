@@ -6,6 +6,7 @@ Not here: the verdict on the values (`systolic.run.verdict`), and the run itself
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -21,7 +22,6 @@ from systolic.isa import Access, Buffer
 from systolic.layout import Placement, Shape, pack, unpack
 from systolic.machine import Image, Memory
 from systolic.run.narrow import from_memory, in_memory
-from systolic.run.verdict import as_matrices, as_tensor
 from systolic.workload import Graph
 from systolic.workload.words import as_word
 
@@ -194,3 +194,17 @@ def dram_access(shape: Shape, place: TensorInDram) -> Access:
     if is_packed(shape):
         count = place.shape.padded_elements()
     return Access(Buffer.DRAM, dtype, 0, 1, place.base, ((1, count),))
+
+
+def as_matrices(array: Array, axes: Axes) -> Array:
+    """Return a tensor seen as [batch..., rows, columns]."""
+    order = [axis for group in axes for axis in group]
+    sizes = [math.prod(array.shape[axis] for axis in group) for group in axes]
+    return array.transpose(order).reshape(sizes)
+
+
+def as_tensor(matrices: Array, axes: Axes, dims: tuple[int, ...]) -> Array:
+    """Return in logical order what `as_matrices` shows as [batch..., rows, columns]."""
+    order = [axis for group in axes for axis in group]
+    moved = np.ascontiguousarray(matrices).reshape([dims[axis] for axis in order])
+    return np.asarray(moved.transpose(np.argsort(order)), order="C")

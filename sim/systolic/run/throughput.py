@@ -1,7 +1,7 @@
 """How many images a network takes: for the images per second of the machine in a summary.
 
-The images are those of the first convolution, or the rows of the scores that [workload.accuracy] of
-a run file names. Other graphs have none.
+The images are the images of the first convolution, or the rows of the scores that
+[workload.accuracy] of a run file names. Other graphs have none.
 """
 
 from __future__ import annotations

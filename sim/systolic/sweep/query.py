@@ -32,7 +32,7 @@ Asked = TypeVar("Asked")
 def query(folder: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the names of the columns and the rows that a question has for its answer.
 
-    folder: that of the sweep, which holds the folder `results`.
+    folder: the sweep's, which holds the folder `results`.
 
     Raises:
         SystolicError: there is no store, or DuckDB cannot answer.

@@ -25,7 +25,7 @@ from systolic.run.processes import Ended
 from systolic.run.result import Result
 
 POINT, MACHINE = "point", "machine"
-"""Whose failure an error is: the point's, or that of the machine it ran on."""
+"""Whose failure an error is: the point's, or the fault of the machine it ran on."""
 NO_MEMORY = "this computer has too little memory for this"
 RESULTS = (
     "cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "multiplying", "equal",
@@ -159,7 +159,7 @@ NOT_COUNTS = {
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a run: those of sweep.csv, then every count of its summary.
+    """Return the columns of a run: as in sweep.csv, then every count of its summary.
 
     The name of a count is its path in the summary, such as "transfers.descriptors". Those of a
     unit's labels are "units.pe_array.streaming". Those of ports are sums over the banks of a

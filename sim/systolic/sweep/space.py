@@ -88,7 +88,7 @@ class SweepFile:
 
     @property
     def name(self) -> str:
-        """Return the name of the file, which is that of its folder of results."""
+        """Return the name of the file, which its folder of results has too."""
         return str(self.file.name)
 
     @cached_property
@@ -247,7 +247,7 @@ def _chip_file(named: Override, program: Path) -> Path:
 
 
 def _first_times(space: SweepSpace, point: SweepPoint) -> dict[str, Any]:
-    """Return the values of a point, those of times from the first point of the sweep."""
+    """Return the values of a point; values of times come from the first point of the sweep."""
     first = space.point_with(dict(_first(space)))
     return {
         key: first.varied.get(key, value) if TIMES.fullmatch(key) else value

@@ -16,8 +16,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from systolic.trace.grid import GridHistory, GridShape, LoadPass, MatMulPass
+from systolic.trace.grid import GridHistory
 from systolic.trace.labels import Claim, resolve
+from systolic.trace.passes import GridShape, LoadPass, MatMulPass
 from systolic.trace.records import FetchTimes, InstructionTimes, SemaphoreEvent, Stall, Trace
 from systolic.trace.transfers import Transfers
 from systolic.trace.words import KINDS, NO_CORE, Words, WordTable

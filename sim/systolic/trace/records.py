@@ -15,7 +15,7 @@ ALL_PARTITIONS = -1
 EXCLUSIVE = "exclusive"
 """The direction, of a stall, where an engine was kept from a buffer by one that it excludes."""
 NO_BANK = -1
-"""The bank of such a stall: this number less that of the chip's exclusion, from 0."""
+"""The bank of such a stall: this number less the number of the chip's exclusion, from 0."""
 
 
 class InstructionTimes(NamedTuple):
@@ -106,7 +106,7 @@ class Trace:
 
     @property
     def array(self) -> str:
-        """Return the array, whose clock cycles are counted in; of several cores that of the first.
+        """Return the array, whose clock cycles are counted in; of several cores the first one's.
 
         Its name is ``pe_array``, or ``core0.pe_array``.
         """

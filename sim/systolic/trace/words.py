@@ -65,8 +65,8 @@ class Words:
     """Words of one instruction, as 1-D columns of equal length.
 
     values: in the numpy type of `dtype`; addresses: element indices in the partition. buffer: one
-    of BUFFERS, that they were read from or written to. core: that has the buffer (None: that of the
-    unit).
+    of BUFFERS, that they were read from or written to. core: that has the buffer (None: the core of
+    the unit).
     """
 
     buffer: str

@@ -9,7 +9,7 @@ from systolic.workload.graph import Graph
 from systolic.workload.operations.row import Rules
 
 OwnRules = Mapping[str, Rules]
-"""The rules of some operations, by name, where they are not those of all others."""
+"""The rules of some operations, by name, where they differ from all others'."""
 
 AsRead = Callable[[str, str, Array], Array]
 """An operation's name, a tensor's name and its values: the values as this operation reads them."""

@@ -147,7 +147,7 @@ class GraphBuilder:
         return add
 
     def __dir__(self) -> list[str]:
-        """Return the names of all methods, those of operations too."""
+        """Return the names of all methods, also of operations."""
         return sorted({*super().__dir__(), *OPERATIONS})
 
     def _default_out(self, op: Operation) -> Shape:

@@ -48,7 +48,7 @@ class Operation:
 
     @property
     def layer(self) -> str:
-        """Return the name under which its work is counted: that of its composite, if it has one."""
+        """Return the name under which its work is counted: its composite's, if it has one."""
         return self.part_of or self.name
 
     @contextmanager
@@ -94,7 +94,7 @@ def attributes_given(op: Operation) -> dict[str, Any]:
 
 
 def default_shape(row: AnyRow, shapes: Sequence[Shape], attributes: Attributes) -> Shape | None:
-    """Return the shape of the result that follows from those of the inputs; None if none does.
+    """Return the shape of the result that follows from the inputs' shapes; None if none does.
 
     Raises:
         WorkloadError: the attributes do not fit the shapes.

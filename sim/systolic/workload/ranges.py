@@ -32,7 +32,7 @@ class RangeLoss:
 
 
 def range_losses(graph: Graph, values: Mapping[str, Array]) -> Iterator[RangeLoss]:
-    """Yield the tensors that lost numbers; `values` are those of `reference_values`."""
+    """Yield the tensors that lost numbers; `values`: as from `reference_values`."""
     for op in graph.operations:
         shape = graph.shape(op.output)
         lost = _lost(op, graph, values)
@@ -63,7 +63,10 @@ def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
         return 0
     exact = op.row.exact(arrays, shape, op.attributes)
     if not whole:
-        return int(np.count_nonzero(np.isfinite(exact) & ~_finite(found)))
+        lost = np.isfinite(exact) & ~_finite(found)
+        if not all(_finite(array).all() for array in arrays if array.dtype.kind not in "iub"):
+            lost &= ~np.isnan(found)  # zero times an infinity beside it, which no range would hold
+        return int(np.count_nonzero(lost))
     limits = shape.type.integer_range
     assert limits is not None
     held = exact if exact.dtype.kind in "iu" else np.trunc(exact.astype(np.float64))

@@ -1,6 +1,6 @@
 """Integers that the machine has no type for: s64 and u32, which are s32 on the chip.
 
-An s64 is an s32 if its numbers fit: those of inputs are checked before a run, those that are
+An s64 is an s32 if its numbers fit: inputs' numbers are checked before a run, numbers that are
 computed behind it; results are given back as int64. A u32 has the bits of an s32, so operations by
 bits, sums and products modulo 2^32 are the same; an operation for which they are not is refused.
 """

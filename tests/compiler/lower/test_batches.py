@@ -14,8 +14,6 @@ from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
-from systolic.config import load_chip
-from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
 
 
@@ -116,30 +114,9 @@ def test_matrices_that_are_turned_one_after_another_do_not_wait_for_one_another(
     assert array[-1].start - array[0].start < 16 * 24
 
 
-def test_a_place_without_gaps_has_the_batch_where_whole_rows_bring_it() -> None:
-    # As work 126 of benchmarks/bench_moves.py: the batch lies minor-most, 12 of 128, so a place
-    # without gaps gets runs of 12 bf16 times the columns of a tile if the batch stays there. The
-    # product brings whole rows, so it need not be brought matrix by matrix.
-    side = "bf16[12,96,128]{0,2,1:T(8,128)(2,1)}"
-    graph = product("bf16[12,197,96]", side, "f32[12,197,128]{1,2,0}")
-    layers = compile_graph("product", graph, load_chip(CHIPS / "neuroncore_v3.toml")).layers
-    (place,) = [place for place in layers.dram if place.name == "w.dense"]
-    assert str(place.shape) == "bf16[12,96,128]{0,2,1}"
-
-
 def test_matrices_whose_copies_wait_for_latencies_come_in_a_group() -> None:
     # Work 18 of benchmarks/bench_moves.py: 96 x 256 bytes take a queue less than the latency.
     graph = product("f16[16,128,96]{0,2,1}", "f16[16,96,128]", "f32[16,128,128]{2,1,0:T(8,128)}")
     result = systolic.run(graph, "hbm2e_128x128", values=False)
     assert result.summary["transfers"]["copies"] == 2 + 16
     assert result.cycles < 1.5 * result.summary["bound"]["cycles"]
-
-
-def test_matrices_that_are_moved_within_dram_first_do_not_wait_for_one_another() -> None:
-    # Work 260 of benchmarks/bench_moves.py: x goes to a place without gaps, from which each matrix
-    # can be brought as soon as it is there. In a group all of them would wait for the last.
-    graph = product("s8[8,197,384]{1,0,2:T(8,128)(4,1)}", "s8[8,384,80]", "s32[8,197,80]")
-    found = compile_graph("product", graph, load_chip(CHIPS / "hbm3_128x128.toml")).layers.choices
-    assert any("x is brought to a place without gaps" in text for text in found)
-    whole = [text.split()[1] for text in found if " is brought in whole rows of " in text]
-    assert whole == ["w"]

@@ -15,17 +15,10 @@ from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
-from systolic.compiler.lower.relays import RelayPlanner
 from systolic.config import load_chip
 from systolic.layout import Shape
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder, Tensor
-
-
-@pytest.fixture(autouse=True)
-def no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes keep their elements here: copies from lanes to lanes may be quicker."""
-    monkeypatch.setattr(RelayPlanner, "in_rounds", lambda *_: ())
 
 
 def permuted(source: str, permutation: tuple[int, ...], out: str) -> Graph:
@@ -57,11 +50,6 @@ def chip(rng: Random):
     )  # fmt: skip
 
 
-def choices(seed: int) -> str:
-    rng = Random(9000 + seed)
-    return " ".join(compile_graph("permuted", drawn(rng), chip(rng)).layers.choices)
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_small_matrices_change_places_right_on_both_engines(seed: int) -> None:
     rng = Random(9000 + seed)
@@ -71,19 +59,12 @@ def test_small_matrices_change_places_right_on_both_engines(seed: int) -> None:
     run_on_both_engines(graph, hardware, inputs)
 
 
-def test_many_of_the_random_permutations_stay_in_their_lanes() -> None:
-    assert sum("lane by lane" in choices(seed) for seed in range(60)) > 15
-
-
 def test_the_printed_places_give_the_same_run() -> None:
     graph, hardware = permuted("bf16[6,5,7]", (2, 1, 0), "bf16[7,5,6]"), chip(Random(1))
     inputs = {"x": random_values(Random(2), graph.shape("x"))}
     before = systolic.run(graph, hardware, inputs)
     builder = GraphBuilder(home="state_buffer")
     x, y = (before.summary["on_chip"][name] for name in ("x", "y"))
-    # Five rows on partitions, and of each 6 matrices of 7 columns, 84 bytes, side by side.
-    assert (x["layout"], y["layout"]) == ("bf16[6,5,7]{2,1,0:T(5,7)}", "bf16[7,5,6]{2,1,0:T(5,6)}")
-    assert (x["byte"], y["byte"]) == (0, 84)
     there, made = (
         Tensor(Shape.parse(home["layout"]), "state_buffer", home["partition"], home["byte"])
         for home in (x, y)
@@ -92,6 +73,7 @@ def test_the_printed_places_give_the_same_run() -> None:
     builder.transpose("x", made, (2, 1, 0), name="y")
     after = systolic.run(builder.graph(), hardware, inputs)
     assert np.array_equal(before.outputs["y"], after.outputs["y"])
+    assert before.cycles == after.cycles
 
 
 def test_lanes_that_keep_their_elements_need_an_instruction_for_each_quarter() -> None:
@@ -129,14 +111,6 @@ def test_reshapes_put_elements_right_on_both_engines(seed: int) -> None:
     run_on_both_engines(graph, hardware, inputs)
 
 
-def test_some_of_the_random_reshapes_stay_in_their_lanes() -> None:
-    found = []
-    for seed in range(60):
-        rng = Random(9500 + seed)
-        found.append(" ".join(compile_graph("r", reshaped(rng), chip(rng)).layers.choices))
-    assert sum("lane by lane" in each for each in found) > 5
-
-
 def test_a_reshape_that_keeps_lanes_needs_one_instruction() -> None:
     # Of s32[4,12,7,9] lane (i, j) has 63 elements, which [48,7,9] wants column by column.
     builder = GraphBuilder(home="state_buffer")
@@ -149,24 +123,12 @@ def test_a_reshape_that_keeps_lanes_needs_one_instruction() -> None:
 
 @pytest.mark.parametrize("rows", [200, 256, 384])
 def test_more_rows_than_partitions_keep_their_lanes(rows: int) -> None:
-    # Row r is in partition r mod 128 before and after: a copy for each matrix and tile of rows.
+    # Row r is in partition r mod 128 before and after: engines copy, and at most once a tile.
     hardware = load_chip(CHIPS / "ideal_128x128.toml")
     graph = permuted(f"f32[3,{rows},5]", (0, 1, 2), f"f32[3,{rows},5]{{0,2,1}}")
     compiled = compile_graph("tall", graph, hardware, verify=True)
-    assert "lane by lane" in " ".join(compiled.layers.choices)
-    assert len(compiled.program.instructions) == 3 * -(-rows // 128)
+    kinds = compiled.program.count()
+    assert {*kinds} == {"Copy"}
+    assert kinds["Copy"] <= 3 * -(-rows // 128)
     inputs = {"x": random_values(Random(rows), graph.shape("x"))}
     assert systolic.run(graph, hardware, inputs).summary["values"]["equal"]
-
-
-@pytest.mark.parametrize("matrices", [1, 4])
-def test_the_estimate_knows_how_far_apart_columns_lie_between_those_of_other_matrices(
-    matrices: int,
-) -> None:
-    """Of 8 matrices before, a row of the result has the columns side by side: bytes, no words."""
-    graph = permuted(f"s8[{matrices},8,256,64]", (0, 2, 3, 1), f"s8[{matrices},256,64,8]")
-    result = systolic.run(graph, "ideal_128x128", values=False)
-    (choice,) = (text for text in result.compiled.layers.choices if "lane by lane" in text)
-    estimate = int(choice.split("(about ")[1].split()[0])
-    assert "in words" not in choice
-    assert 0.9 * estimate < result.cycles < 1.1 * estimate

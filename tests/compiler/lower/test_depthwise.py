@@ -27,8 +27,9 @@ from systolic.compiler.tile.verify import verify_tiled
 from systolic.errors import SystolicError
 from systolic.isa import Activate, Buffer, LoadWeights, MatMul, Select
 from systolic.isa.lint.lint import lint
+from systolic.run.expected import rules_of
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of
+from systolic.run.verdict import differences
 from systolic.workload import GraphBuilder, reference_graph
 
 PLAIN = {"stride": [1, 1], "padding": [1, 1, 1, 1], "dilation": [1, 1]}

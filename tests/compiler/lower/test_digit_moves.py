@@ -161,19 +161,6 @@ def product(rng: Random) -> Graph:
     return builder.graph()
 
 
-@pytest.mark.parametrize("seed", [3, 4, 5, 9, 12, 18])
-def test_operands_go_to_rows_in_reach_of_a_product(seed: int) -> None:
-    rng = Random(100 + seed)
-    graph = product(rng)
-    chip = ideal_chip(8, 8, state_buffer={"partitions": 8, "banks": 8},
-                      result_buffer={"banks": 4, "bank_bytes": 64})  # fmt: skip
-    inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
-    inputs["x"].reshape(-1)[::3] = -0.0
-    compiled = compile_graph("multiplied", graph, chip, verify=True)
-    assert any("to rows in reach of a product" in choice for choice in compiled.layers.choices)
-    run_on_both_engines(graph, chip, inputs)
-
-
 @pytest.mark.parametrize(
     ("rows", "columns", "apart"),
     [
@@ -181,7 +168,6 @@ def test_operands_go_to_rows_in_reach_of_a_product(seed: int) -> None:
         (128, 256, False),  # 32 columns take an engine no less time than 64
     ],
 )
-@pytest.mark.usefixtures("rows_end_with_dimensions")
 def test_matrices_are_cast_one_by_one_where_each_is_long(
     rows: int, columns: int, *, apart: bool
 ) -> None:

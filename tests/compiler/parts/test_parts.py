@@ -21,9 +21,10 @@ from systolic.config import load_chip
 from systolic.errors import CompileError
 from systolic.isa import require_clean
 from systolic.machine import simulate
+from systolic.run.expected import rules_of
 from systolic.run.judge import judge_on
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
-from systolic.run.verdict import graph_verdict, rules_of
+from systolic.run.verdict import graph_verdict
 from systolic.shipped import CHIPS
 from systolic.workload import GraphBuilder
 from systolic.workload.evaluate import reference_values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise, permutations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,10 +12,7 @@ from systolic.compiler.places.modes import (
     Mode,
     by_step,
     coalesce,
-    compose,
-    invert,
     places,
-    refine,
     seen,
     size,
     split,
@@ -87,73 +84,6 @@ def test_split():
         assert [part.extent for part in parts] == [count // inner, inner]
         assert list(places(parts)) == list(places((mode,)))
         assert coalesce(parts) == coalesce((mode,))
-
-
-def test_refine_has_both_maps():
-    for one, other in product(NESTS, repeat=2):
-        if size(one) != size(other):
-            with pytest.raises(ValueError, match="indices"):
-                refine(one, other)
-            continue
-        found = refine(one, other)
-        if found is None:
-            assert not divides(one, other)
-            continue
-        assert list(places(found, 0)) == by_definition(one)
-        assert list(places(found, 1)) == by_definition(other)
-
-
-def divides(one, other):
-    """Return whether the edges of two nests are multiples of one another."""
-    edges = set()
-    for nest in (one, other):
-        unit = 1
-        for mode in reversed(coalesce(nest)):
-            edges.add(unit)
-            unit *= mode.extent
-    ordered = sorted(edges)
-    return all(b % a == 0 for a, b in pairwise(ordered))
-
-
-def test_compose_is_one_map_after_the_other():
-    made = 0
-    for outer, inner in product(NESTS[1:], NESTS):
-        taken = by_definition(inner)
-        found = compose(outer, inner)
-        if found is None:
-            continue
-        made += 1
-        before = by_definition(outer)
-        assert list(places(found)) == [before[index] for index in taken], (outer, inner)
-    assert made > 10_000
-
-
-def test_compose_finds_every_part_of_a_split_mode():
-    for outer in NESTS[1:]:
-        for inner_count in range(1, size(outer) + 1):
-            if size(outer) % inner_count or outer[-1].extent % inner_count:
-                continue
-            whole = (Mode(size(outer) // inner_count, (inner_count,)), Mode(inner_count, (1,)))
-            found = compose(outer, whole)
-            assert found is not None
-            assert list(places(found)) == by_definition(outer)
-
-
-def test_invert():
-    for counts in product((1, 2, 3), repeat=3):
-        for order in permutations(range(3)):
-            steps, unit = [0] * 3, 1
-            for number in order:
-                steps[number] = unit
-                unit *= counts[number]
-            nest = tuple(Mode(n, (step,)) for n, step in zip(counts, steps, strict=True))
-            back = invert(nest)
-            assert back is not None
-            there = places(nest)
-            assert list(there[places(back)]) == list(range(unit))
-    for nest in NESTS:
-        dense = sorted(by_definition(nest)) == list(range(size(nest)))
-        assert dense or invert(nest) is None
 
 
 def test_windows_overlap():

@@ -24,9 +24,10 @@ from systolic.hw.spec import Chip
 from systolic.isa import DmaCopy
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
+from systolic.run.expected import rules_of
 from systolic.run.judge import judge_on
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
-from systolic.run.verdict import differences, graph_verdict, rules_of
+from systolic.run.verdict import differences, graph_verdict
 from systolic.shipped import CHIPS, chips_of_one_core
 from systolic.workload import Graph, GraphBuilder, reference_graph
 

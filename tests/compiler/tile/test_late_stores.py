@@ -12,7 +12,6 @@ import systolic
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.compiler import Options, compile_graph, plans
-from systolic.compiler.cost.arrangements import Estimate
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, TensorInDram
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.tile.late_stores import brings_and_stores, with_late_stores
@@ -170,20 +169,6 @@ def test_queues_are_divided_where_the_array_counts():
     assert {"bring", "store"} not in directions(builder.graph(), fast)
 
 
-def test_rows_may_end_with_a_part_of_a_factor():
-    """8 heads and a part of 128 tokens fill the partitions: 8 tokens of a lane are one run.
-
-    With rows of whole factors, all tokens, runs were of one token: 14,437 cycles.
-    """
-    builder = GraphBuilder("dram")
-    x = builder.tensor("x", "s8[4,8,128,128]")
-    builder.relayout(x, out="s8[4,8,128,128]{0,3,1,2}", name="y")
-    values = np.random.default_rng(3).integers(-128, 128, (4, 8, 128, 128)).astype(np.int8)
-    result = systolic.run(builder.graph(), "ideal_128x128", {"x": values})
-    np.testing.assert_array_equal(result.outputs["y"], values)
-    assert result.summary["bound"]["cycles"] <= result.cycles <= 8_400
-
-
 @pytest.mark.parametrize(
     ("source", "out", "permutation", "on", "most"),
     [
@@ -245,19 +230,3 @@ def test_queues_stay_divided_where_all_that_is_stored_lies_in_short_runs():
     out = "f16[112,112,1,96]{3,2,1,0:T(8,128)(2,1)}"
     builder.transpose(x, out, (2, 3, 0, 1), name="y")
     assert systolic.run(builder.graph(), "hbm3_128x128", values=False).cycles < 80_000
-
-
-def estimate(**changes) -> int:
-    """Return the estimate for four tiles: 400 ticks in, 200 for the work, 600 out."""
-    given = {"inwards": 400, "outwards": 600, "work": 200, "tiles": 4, "latency": 10}
-    return Estimate(**{**given, **changes}).ticks
-
-
-def test_the_estimate_takes_the_better_of_both_ways_to_use_queues():
-    """Divided: 600, a quarter of 400 + 200, and two latencies. All of two queues: 500 + 50 + 20."""
-    assert estimate() == 600 + 150 + 20
-    assert estimate(moved=500, queues=2) == 500 + 50 + 20
-    assert estimate(moved=700, queues=2) == 600 + 150 + 20
-    # Five parts for two queues: one of them moves three. Work that counts hides all but a tile.
-    assert estimate(moved=500, queues=2, tiles=5) == 600 + 40 + 20
-    assert estimate(moved=500, queues=2, work=2000) == 2000 + 250 + 20

@@ -11,10 +11,9 @@ from fractions import Fraction
 import numpy as np
 
 from systolic.compiler.cost.dram import burst_time, bus_cycles, scattered_cycles
-from systolic.compiler.ir.chip_tiles import LARGEST_COLUMNS, block_rows
+from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced, segments
 from systolic.compiler.ir.nodes import Axes
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import (
     ContiguousBytes,
@@ -26,6 +25,7 @@ from systolic.hw.formulas.dram import (
 from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.layout import Shape
 
 SAMPLE = 8, 256
 """The most rows and columns of a matrix that an estimate looks at."""
@@ -249,20 +249,6 @@ def queues_of_stores(chip: Chip, run: int) -> int:
     return max(beside, min(dma.queues, busy))
 
 
-def beside_cycles(chip: Chip, run: int, rows: int) -> int:
-    """Return what a round of descriptors takes where copies are spread, of a run of bytes each.
-
-    rows: how many engines each of `queues_beside` queues has at once. The fetch of descriptors and
-    the way through the port overlap in part only, so they are counted one after the other.
-    """
-    queues = queues_beside(chip, run)
-    alone = bundle_cycles(chip, run, rows)
-    if queues == 1:
-        return alone
-    moving = -(-queues * run // chip.dma.bytes_per_cycle)
-    return min(alone, -(-chip.dma.descriptor_cycles // queues) + moving)
-
-
 def _opening(chip: Chip, run: int) -> int:
     """Return the cycles of opening rows for a run, if other queues close them in between.
 
@@ -297,7 +283,7 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
 
 
-def store_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
+def store_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
     """Return about how many of the array's cycles all queues take to store a tensor in DRAM.
 
     It is judged by a tile behind the first, whose rows need not begin where a dimension does. A
@@ -329,7 +315,7 @@ def _turned_cycles(chip: Chip, part: Rectangle, size: int) -> int:
     return -(-rows // beside) * transpose_cycles(chip, cols * size, min(beside, rows))
 
 
-def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes, sample: tuple[int, int] = SAMPLE) -> int:
+def load_cost(chip: Chip, shape: Shape, axes: Axes, sample: tuple[int, int] = SAMPLE) -> int:
     """Return about how many cycles one queue takes to bring a tensor from DRAM, seen as `axes`.
 
     sample: the most rows and columns that are looked at. A longer run counts as several.
@@ -347,31 +333,6 @@ def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes, sample: tuple[int, int
             found = min(found, _turned_cycles(chip, part, size))
         cycles += found
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)
-
-
-def tile_latencies(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
-    """Return the cycles for which one queue waits for the first bytes of a tensor's tiles.
-
-    Each tile is a copy of its own. A queue with several copies in hand waits for the first alone.
-    """
-    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
-    if chip.dma.outstanding > 1:
-        return latency
-    *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
-    tiles = -(-rows // block_rows(chip)) * -(-cols // LARGEST_COLUMNS)
-    return math.prod(batch) * tiles * latency
-
-
-def shared_cycles(chip: Chip, size_bytes: int) -> int:
-    """Return how much longer bytes take all queues because they share what DRAM passes.
-
-    0 with an organisation, where bursts share its channels.
-    """
-    if chip.dram.organisation is not None:
-        return 0
-    queues = chip.dma.useful_queues
-    together, alone = dram_rate(chip, queues), run_cycles(chip, size_bytes)
-    return max(0, size_bytes // together - alone // queues)
 
 
 def shares_help(chip: Chip) -> bool:
@@ -401,7 +362,7 @@ def queues_of_tile(chip: Chip, run_bytes: int | None = None) -> int:
     return chip.dma.useful_queues if short else 1
 
 
-def bus_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
+def bus_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
     """Return about how many DMA cycles DRAM's channels take for a tensor that is seen as `axes`.
 
     All queues share them, so no number of queues takes less. Each run is whole bursts, which the
@@ -418,7 +379,7 @@ def bus_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
     return round(cycles * math.prod(batch) * all_rows * all_cols / (rows * cols))
 
 
-def wastes_bursts(chip: Chip, shape: ShapeInDram, axes: Axes) -> bool:
+def wastes_bursts(chip: Chip, shape: Shape, axes: Axes) -> bool:
     """Return whether runs of a tensor seen as `axes` leave half of the bursts' bytes unused."""
     parts = chip.dram.organisation
     if parts is None:
@@ -426,7 +387,7 @@ def wastes_bursts(chip: Chip, shape: ShapeInDram, axes: Axes) -> bool:
     return longest_run_bytes(shape, axes) * 2 <= parts.burst_bytes
 
 
-def longest_run_bytes(shape: ShapeInDram, axes: Axes, columns: int = SAMPLE[1]) -> int:
+def longest_run_bytes(shape: Shape, axes: Axes, columns: int = SAMPLE[1]) -> int:
     """Return the bytes of the longest run of a row's first columns in DRAM, seen as `axes`.
 
     columns: how many of them are looked at.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from systolic.compiler.cost.dma import inside_cycles
-from systolic.compiler.cost.lane_rounds import independent_engines, roughly
+from systolic.compiler.cost.engines import WORD_BYTES
 from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece
 from systolic.compiler.ir.chip_places import LANE
@@ -43,10 +43,10 @@ def sent_ticks(chip: Chip, count: int, run: int, size_bytes: int) -> int:
     return _of_all_queues(chip, inside_cycles(chip, runs, size), _at_port(chip, runs, size))
 
 
-def rough_ticks(chip: Chip, options: Options, steps: Sequence[BoxStep], size_bytes: int) -> int:
+def rough_ticks(chip: Chip, steps: Sequence[BoxStep], size_bytes: int) -> int:
     """Return about how many ticks a leg takes, if it is one box: sent, or copied by an engine.
 
-    steps: its digits. An engine copies what stays in its lanes, or goes in rounds.
+    steps: its digits. An engine copies what stays in its lanes.
     """
     if all(step.source == step.result for step in steps):
         return 0
@@ -57,11 +57,26 @@ def rough_ticks(chip: Chip, options: Options, steps: Sequence[BoxStep], size_byt
     ticks = sent_ticks(chip, math.prod(step.size for step in steps), run, size_bytes)
     copies = copies_of_lanes(steps) - 1
     ticks += _of_all_queues(chip, copies * chip.dma.latency_cycles, 0)
-    engines = [*chip.lane_engines] if keeps_lanes(steps) else independent_engines(chip, options)
-    cycles = roughly(chip, steps, size_bytes)
-    if not engines or cycles is None:
+    if not keeps_lanes(steps):
         return ticks
-    return min(ticks, cycles * min(chip.period(name) for name in engines))
+    columns = math.prod(step.size for step in steps if step.source < LANE)
+    cycles = columns * size_bytes // _word_bytes(steps, size_bytes)
+    return min(ticks, cycles * min(map(chip.period, chip.lane_engines)))
+
+
+def _word_bytes(steps: Sequence[BoxStep], size_bytes: int) -> int:
+    """Return the bytes of a word in which a leg may be copied: elements side by side on both sides.
+
+    Words lie at multiples of their bytes, so all distances are such multiples too.
+    """
+    alike, apart = 1, list[BoxStep]()
+    for step in sorted(steps, key=lambda step: step.source):
+        if step.source == step.result == alike:
+            alike *= step.size
+        else:
+            apart.append(step)
+    places = [alike, *(at for step in apart for at in step[1:])]
+    return math.gcd(WORD_BYTES, *(at * size_bytes for at in places))
 
 
 def keeps_lanes(steps: Sequence[BoxStep]) -> bool:

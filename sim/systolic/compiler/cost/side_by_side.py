@@ -46,29 +46,28 @@ AtOnce = list[tuple[str, Some]]
 """What engines copy at the same time."""
 
 
-def side_by_side(chip: Chip, copy: Copy, least: int | None = None) -> tuple[Copy, ...]:
+def side_by_side(chip: Chip, copy: Copy) -> tuple[Copy, ...]:
     """Return the parts of a copy in the order in which engines begin them, or the copy alone.
 
-    least: a copy of fewer cycles of the array stays alone (none: LEAST_CYCLES). So does one of
-    which either side lies in one bank.
+    A short copy stays alone, and one of which either side lies in one bank.
     """
-    return _shared(chip, copy, LEAST_CYCLES if least is None else least)[1]
+    return _shared(chip, copy)[1]
 
 
 def shared_ticks(chip: Chip, copy: Copy) -> float:
     """Return about how many ticks engines take for a copy that they make side by side."""
-    return _shared(chip, copy, LEAST_CYCLES)[0]
+    return _shared(chip, copy)[0]
 
 
-def _shared(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, ...]]:
+def _shared(chip: Chip, copy: Copy) -> tuple[float, tuple[Copy, ...]]:
     """Return about how many ticks a copy takes, and its parts.
 
     Where no engine has rules for its first partition, copies that differ in that alone are one
     form, which is worked out once.
     """
     if not chip.access.are_none:
-        return _worked_out(chip, copy, least)
-    ticks, parts = LAST_CHIP.of(_worked_out, chip, _from(copy, 0, 0), least)
+        return _worked_out(chip, copy)
+    ticks, parts = LAST_CHIP.of(_worked_out, chip, _from(copy, 0, 0))
     lanes = copy.source.partition, copy.target.partition
     return ticks, tuple(_from(part, *lanes) for part in parts)
 
@@ -82,9 +81,9 @@ def _from(copy: Copy, source: int, target: int) -> Copy:
     )
 
 
-def _worked_out(chip: Chip, copy: Copy, least: int) -> tuple[float, tuple[Copy, ...]]:
+def _worked_out(chip: Chip, copy: Copy) -> tuple[float, tuple[Copy, ...]]:
     alone, found = _ticks(chip, copy), tuple[Copy, ...]([copy])
-    if alone <= least * chip.period("pe_array"):
+    if alone <= LEAST_CYCLES * chip.period("pe_array"):
         return alone, found
     if any(
         len(_banks(side, chip.state_buffer.bank_bytes)) == 1 for side in (copy.source, copy.target)
@@ -116,19 +115,6 @@ def bytes_of_first(chip: Chip, size_bytes: int) -> int:
     steps = size_bytes * speeds[0] / sum(speeds) / STEP_BYTES
     wins = chip.port_priority.index(engines[0][0]) < chip.port_priority.index(engines[1][0])
     return (math.ceil(steps) if wins else int(steps)) * STEP_BYTES
-
-
-def keep_apart(chip: Chip, copies: Sequence[Copy]) -> bool:
-    """Return whether engines never meet at a port of a bank in copies that they make at once.
-
-    Each is in banks of its own all the time.
-    """
-    banks: dict[tuple[str, int], set[str]] = {}
-    for copy in copies:
-        for side, access in (("read", copy.source), ("write", copy.target)):
-            for bank in _banks(access, chip.state_buffer.bank_bytes):
-                banks.setdefault((side, bank), set()).add(copy.engine)
-    return all(len(engines) == 1 for engines in banks.values())
 
 
 def _ticks(chip: Chip, copy: Copy) -> int:
@@ -225,7 +211,7 @@ class _Sharing:
         ticks = sum(self._together(some) for some in rounds[: len(turns)])
         parts = [part for some in rounds[: len(turns)] for part in some]
         for (rest,) in rounds[len(turns) :]:
-            taken, shared = _shared(self.chip, rest, LEAST_CYCLES)
+            taken, shared = _shared(self.chip, rest)
             ticks += taken
             parts += shared
         yield ticks, tuple(parts)

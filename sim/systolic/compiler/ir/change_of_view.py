@@ -98,19 +98,13 @@ class ChangeOfView:
     """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape).
 
     given: the pieces, if both sides are one tile and they are known (none: they are looked for).
-    sent: DMA copies all of them, also those that an engine could. engine: this one copies all.
-    ports: for each piece the number of the port at which engines copy one after another, while
-    other moves are made at other ports (none: engines need not wait for one another). shared:
-    other engines are idle, and copy a part of it.
+    sent: DMA copies all of them, also those that an engine could.
     """
 
     source: Seen
     target: Seen
     given: tuple[Piece, ...] = ()
     sent: bool = False
-    engine: str | None = None
-    ports: tuple[int, ...] = ()
-    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

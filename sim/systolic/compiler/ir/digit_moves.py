@@ -1,6 +1,6 @@
 """A move between two places on the chip as rectangles: copies lane by lane, and turns.
 
-The digits of a box of elements (`move_parts`) count partitions or columns, before and after. If
+The digits of a box of elements (`stretches`) count partitions or columns, before and after. If
 those that count partitions do so on both sides, elements stay in their lanes, or all lanes go up or
 down together: an engine copies them. If they count columns on the other side, each rectangle of
 rows and columns becomes columns and rows: the array turns it. Not here: estimates and nodes.
@@ -15,7 +15,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from systolic.compiler.ir.chip_places import LANE, ChipPlaces
-from systolic.compiler.ir.move_parts import MOST_PARTS, Digit, DigitStretch, merged, stretches
+from systolic.compiler.ir.stretches import MOST_PARTS, Digit, DigitStretch, merged, stretches
 from systolic.compiler.ir.windows import ColumnSteps
 from systolic.isa.access import MAX_PAIRS
 

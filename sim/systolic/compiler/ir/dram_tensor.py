@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.arrays import Integers
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.isa import Access, Buffer
 from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.layout import COMBINE, Shape
@@ -70,7 +69,7 @@ class DramTensor:
 
     def __init__(
         self,
-        shape: ShapeInDram,
+        shape: Shape,
         base: int,
         axes: Sequence[tuple[int, ...]],
         picked: Sequence[int] = (),
@@ -98,28 +97,26 @@ class DramTensor:
         origin: tuple[int, int],
         extents: tuple[int, int],
         *,
-        by_column: bool = False,
         whole_rows: bool = False,
     ) -> Iterator[Rectangle]:
         """Yield accesses that together reach a block.
 
-        by_column: columns are enumerated outermost. whole_rows: an access with too many pairs is
-        cut along the columns, if that helps, so that its parts go to as many partitions.
+        whole_rows: an access with too many pairs is cut along the columns, if that helps, so that
+        its parts go to as many partitions.
         """
         if not self._separable:
-            yield from self._row_by_row(batch, origin, extents, by_column=by_column)
+            yield from self._row_by_row(batch, origin, extents)
             return
         outer = sum(self._offset(axis, i) for axis, i in enumerate(batch))
         row_axis, col_axis = len(batch), len(batch) + 1
         for row in self._segments(row_axis, origin[0], extents[0]):
             for col in self._segments(col_axis, origin[1], extents[1]):
-                yield from self._emit(outer, row, col, by_column=by_column, whole_rows=whole_rows)
+                yield from self._emit(outer, row, col, whole_rows=whole_rows)
 
     def _emit(
-        self, outer: int, row: Segment, col: Segment, *, by_column: bool, whole_rows: bool
+        self, outer: int, row: Segment, col: Segment, *, whole_rows: bool
     ) -> Iterator[Rectangle]:
-        first, second = (col.pairs, row.pairs) if by_column else (row.pairs, col.pairs)
-        pairs = coalesced(first + second)
+        pairs = coalesced(row.pairs + col.pairs)
         if len(pairs) <= MAX_PAIRS:
             start = self.base + (outer + row.base + col.base) * self._bytes
             access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, pairs)
@@ -128,29 +125,18 @@ class DramTensor:
         by_rows = len(col.pairs) == 1 if whole_rows else len(row.pairs) >= len(col.pairs)
         rows, cols = (_split(row), [col]) if by_rows else ([row], _split(col))
         for one, other in product(rows, cols):
-            yield from self._emit(outer, one, other, by_column=by_column, whole_rows=whole_rows)
+            yield from self._emit(outer, one, other, whole_rows=whole_rows)
 
     def _row_by_row(
-        self,
-        batch: Sequence[int],
-        origin: tuple[int, int],
-        extents: tuple[int, int],
-        *,
-        by_column: bool,
+        self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int]
     ) -> Iterator[Rectangle]:
-        """Yield accesses for a layout that mixes dimensions: one row or column at a time."""
-        grid = self._grid(batch, origin, extents)
-        if by_column:
-            grid = grid.T
-        for line, offsets in enumerate(grid):
+        """Yield accesses for a layout that mixes dimensions: one row at a time."""
+        for line, offsets in enumerate(self._grid(batch, origin, extents)):
             for part in segments(offsets):
                 for piece in _fitting(part):
                     start = self.base + piece.base * self._bytes
                     access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, piece.pairs)
-                    if by_column:
-                        yield Rectangle(access, piece.span, Span(line, 1))
-                    else:
-                        yield Rectangle(access, Span(line, 1), piece.span)
+                    yield Rectangle(access, Span(line, 1), piece.span)
 
     def _grid(
         self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int]
@@ -193,7 +179,7 @@ class DramTensor:
 
 @lru_cache(maxsize=1024)
 def _found_segments(
-    shape: ShapeInDram, axes: tuple[tuple[int, ...], ...], picked: tuple[int, ...]
+    shape: Shape, axes: tuple[tuple[int, ...], ...], picked: tuple[int, ...]
 ) -> dict[tuple[int, int, int], tuple[Segment, ...]]:
     """Return the segments found so far, by axis, first index and count, for tensors to add to.
 

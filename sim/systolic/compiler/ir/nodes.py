@@ -16,7 +16,6 @@ from systolic.compiler.ir.diagonal import Diagonal
 from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.pixels import PooledPixels
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.windows import AnyWindow
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import Copy, OnEngine
@@ -41,7 +40,6 @@ NodeKind = Literal[
     "repeat",
     "unpack",
     "pack",
-    "copy",
     "store",
 ]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
@@ -197,12 +195,10 @@ class Node:
     there for all of them. pool: one column of each window of pixels, as `pooled`
     says. repeat: the only row of a matrix in every partition of a tile. unpack: the elements of
     `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
-    `planes`: first element 0 of every byte, then element 1 of every byte, and so on.
-    `background`: work writes over some of the elements that are unpacked or stored. copy: all bytes
-    of one place in DRAM to another, `origin` to `dram`; with `axes`, the elements of a place of the
-    same dimensions, which are gone through in that order. store: to the DRAM tensor `dram`, seen as
-    the input's axes (or `axes`). Inputs of a step that have one row of tiles, one column or one
-    matrix broadcast. engine: that copies out what a turn makes ("": as the schedule finds best).
+    `background`: work writes over some of the elements that are unpacked or stored. store: to the
+    DRAM tensor `dram`, seen as the input's axes (or `axes`). Inputs of a step that have one row of
+    tiles, one column or one matrix broadcast. engine: that copies out what a turn makes ("": as the
+    schedule finds best).
     """
 
     kind: NodeKind
@@ -216,9 +212,7 @@ class Node:
     pooled: PooledPixels | None = None
     diagonal: Diagonal | None = None
     step: LaneStep = COPY
-    origin: str = ""
     bits: int = 0
-    planes: bool = False
     background: bool = False
     reduced: str = ""
     fold: int = 1
@@ -237,8 +231,6 @@ class Node:
         return tuple(zip(names, self.inputs[len(self.inputs) - len(names) :], strict=True))
 
     def __str__(self) -> str:
-        if self.kind == "copy":
-            return f"dram:{self.dram} = copy(dram:{self.origin})"
         target = f"dram:{self.dram}" if self.kind == "store" else ", ".join(self.made)
         return f"{target} = {self.kind}({', '.join(self.inputs)})"
 
@@ -252,7 +244,7 @@ class TensorInDram:
     """
 
     name: str
-    shape: ShapeInDram
+    shape: Shape
     base: int
     size_bytes: int
     start: int

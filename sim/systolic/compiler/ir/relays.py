@@ -11,7 +11,7 @@ places of the result. Not here: which digits lie in the partitions meanwhile (`l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -21,7 +21,7 @@ import numpy as np
 from systolic.arrays import Integers
 from systolic.compiler.ir.change_of_view import MOST_PAIRS, Piece
 from systolic.compiler.ir.chip_places import LANE, ChipPlaces
-from systolic.compiler.ir.move_parts import dimension_groups, places_along
+from systolic.compiler.ir.stretches import dimension_groups, places_along
 from systolic.isa.access import Pattern
 from systolic.spans import Span
 
@@ -106,10 +106,6 @@ class BoxStep(NamedTuple):
     result: int
 
 
-PiecesOfBox = Callable[[Sequence[int], Sequence[BoxStep]], Iterator[Piece]]
-"""Gives the pieces of a box: the places of its first element on both sides, and its digits."""
-
-
 def relay_ends(
     source: ChipPlaces, result: ChipPlaces, permutation: Sequence[int] | None
 ) -> RelayEnds | None:
@@ -182,18 +178,6 @@ def steps_of_digits(digits: Sequence[RelayDigit], unit: int) -> dict[RelayDigit,
     return found
 
 
-def leg_steps(
-    source: RelayPlaces, result: RelayPlaces, digits: Sequence[RelayDigit]
-) -> list[BoxStep]:
-    """Return the digits of a relay on both sides of one leg."""
-    return [
-        BoxStep(
-            digit.size, *(_step(of.offsets[digit.group], digit.worth) for of in (source, result))
-        )
-        for digit in digits
-    ]
-
-
 def split_digit(digit: RelayDigit, size: int) -> tuple[RelayDigit, RelayDigit]:
     """Return the major and the minor part of a digit; the minor part has `size` values."""
     major = digit._replace(
@@ -229,14 +213,11 @@ def leg_pieces(
     result: RelayPlaces,
     digits: Sequence[RelayDigit],
     most: int,
-    pieces_of: PiecesOfBox | None = None,
 ) -> tuple[Piece, ...] | None:
     """Return the pieces of one leg of a relay; None if there are more than `most`.
 
-    digits: of the relay. Every one of them is straight in both places. pieces_of: gives the pieces
-    of a box (none: those whose runs DMA sends).
+    digits: of the relay. Every one of them is straight in both places.
     """
-    pieces_of = pieces_of or _box_pieces
     found: list[Piece] = []
     groups = [
         list(_boxes(size, [digit for digit in digits if digit.group == group]))
@@ -255,7 +236,7 @@ def leg_pieces(
             for digit, size in sizes
             if size > 1
         ]
-        for piece in pieces_of(starts, steps):
+        for piece in _box_pieces(starts, steps):
             found.append(piece)
             if len(found) > most:
                 return None

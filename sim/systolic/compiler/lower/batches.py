@@ -29,8 +29,8 @@ from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_c
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.homes import as_rows, lies_unbroken
-from systolic.compiler.ir.move_parts import places_along
 from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.stretches import places_along
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.compiler.lower.views import physical, swap
@@ -375,11 +375,6 @@ class Batches:
             builder.dram.alias(held.name, tensor, groups.shape)
             self._to_store[tensor] = held, groups
         return self._within(tensor, way.axes, held, groups)
-
-    def lies_within(self, tensor: str, axes: Axes, held: Matrix) -> None:
-        """Note that the matrices `axes` of a batch lie within rows of all of them side by side."""
-        shape = self._builder.graph.shape(tensor)
-        self._within(tensor, axes, held, BatchGroups(shape, held.axes, axes))
 
     def lies_as(self, tensor: str, axes: Axes, matrix: Matrix) -> None:
         """Note the matrices `axes` of a batch, which lie within another matrix."""

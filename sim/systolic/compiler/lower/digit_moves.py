@@ -4,7 +4,7 @@ Tiles say where every element lies, in which partition and which column. So do u
 which the compiler lets a tensor without tiles lie as suits the move best. If all elements go from
 place to place in few copies and turns (`ir.digit_moves`), the tensor is moved so, unless views and
 changes of view are cheaper. So does a reshape without tiles. Not here: tensors that other
-operations take, and permutations without tiles on both sides (`chip_moves`).
+operations take.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from systolic.compiler.ir.nodes import Axes, Matrix, Source
 from systolic.compiler.ir.rows_at_places import rows_at_places
 from systolic.compiler.ir.windows import DigitWindow
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.rows_together import places_beside, rows_of_tiles
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -129,11 +128,8 @@ def cheapest_digit_move(
     source, result = (graph.tensor(name) for name in names)
     if options.via or options.block or options.tile_columns or source.partition or result.partition:
         return None
-    tiled = source.shape.layout.tiles or result.shape.layout.tiles
-    if permutation is not None and not tiled:
-        return None  # `chip_moves` has it, or a turn in blocks
-    planner = DigitPlanner(chip, options)
-    starts, stops = places_of_both(chip, (source, result), permutation)
+    planner = DigitPlanner(chip, options, alone=len(graph.operations) == 1)
+    starts, stops = places_of_both(chip, (source, result))
     direct = planner.cheapest(starts, stops, permutation)
     if direct is not None:
         return direct
@@ -150,10 +146,14 @@ def cheapest_digit_move(
 
 @dataclass(frozen=True, slots=True)
 class DigitPlanner:
-    """The chip and the options for which moves are estimated."""
+    """The chip and the options for which moves are estimated.
+
+    alone: engines share the copies of a move, since nothing else is to be done.
+    """
 
     chip: Chip
     options: Options
+    alone: bool
 
     def cheapest(
         self,
@@ -195,13 +195,14 @@ class DigitPlanner:
             return None
         dtype = source.shape.element_type
         cycles = digit_move_cycles(chip, self.options, pieces, dtype, source.columns)
+        if cycles is not None and self.alone:
+            sides = source.columns, result.columns
+            shared = shared_move_cycles(chip, self.options, pieces, dtype, sides)
+            cycles = cycles if shared is None else min(cycles, shared)
         return None if cycles is None else DigitMove((source, result), (pieces,), cycles)
 
-    def has_room(self, move: DigitMove, share: int = 1) -> bool:
-        """Return whether all places have room together, also those in a type that is turned.
-
-        share: they may take this part of a partition.
-        """
+    def has_room(self, move: DigitMove) -> bool:
+        """Return whether all places have room together, also those in a type that is turned."""
         chip, dtype = self.chip, move.places[0].shape.element_type
         size, needed = data_type(dtype).size_bytes, SPARE_BYTES
         needed += sum(end.columns * size for end in move.places)
@@ -210,19 +211,9 @@ class DigitPlanner:
         if move.turns and through is not None and through != given:
             needed += sum(end.columns for end in move.places[:-1]) * data_type(through).size_bytes
         bank = whole_banks(chip)
-        return needed * share <= chip.state_buffer.bytes_per_partition and not (
+        return needed <= chip.state_buffer.bytes_per_partition and not (
             bank and any(end.columns * size > bank for end in move.places)
         )
-
-
-def side_by_side_cycles(builder: LayerBuilder, move: DigitMove) -> float:
-    """Return about how many cycles a move takes if engines share its copies."""
-    if len(move.moves) > 1 or len(builder.graph.operations) > 1:
-        return move.cycles
-    source, result = move.places
-    dtype, sides = source.shape.element_type, (source.columns, result.columns)
-    found = shared_move_cycles(builder.chip, builder.options, move.moves[0], dtype, sides)
-    return move.cycles if found is None else min(found, move.cycles)
 
 
 def emit_digit_move(builder: LayerBuilder, names: tuple[str, str], move: DigitMove) -> None:
@@ -263,35 +254,23 @@ def emit_pieces(
             builder.node("convert", (before,), after)
 
 
-def places_at_home(chip: Chip, tensor: Tensor, *, seen: bool = True) -> Iterator[ChipPlaces]:
-    """Yield the places in which a tensor may lie: in its tiles, or in any unbroken rows.
-
-    seen: no places of tiles that are rows of a view.
-    """
+def places_at_home(chip: Chip, tensor: Tensor) -> Iterator[ChipPlaces]:
+    """Yield the places in which a tensor may lie: those of its tiles, or any unbroken rows."""
     shape = tensor.shape
     if not shape.layout.tiles:
         yield from in_rows(chip, shape, row_groups(shape))
         return
-    rows = () if seen and as_rows(tensor, chip) is not None else rows_of_tiles(shape)
-    found = places_of(shape, chip.state_buffer.partitions, rows)
+    found = places_of(shape, chip.state_buffer.partitions)
     if found is not None and found.rows <= block_rows(chip):
         yield found
 
 
 def places_of_both(
-    chip: Chip, tensors: tuple[Tensor, Tensor], permutation: Sequence[int] | None
+    chip: Chip, tensors: tuple[Tensor, Tensor]
 ) -> tuple[list[ChipPlaces], list[ChipPlaces]]:
-    """Return the places in which source and result of a move may lie.
-
-    permutation: axis i of the result is its axis permutation[i]; None: a reshape.
-    """
-    free = tuple(not tensor.shape.layout.tiles for tensor in tensors)
-    seen = all(
-        not tensor.shape.layout.tiles or as_rows(tensor, chip) is not None for tensor in tensors
-    )
-    starts, stops = ([*places_at_home(chip, tensor, seen=seen)] for tensor in tensors)
-    before, after = places_beside(chip, starts, stops, permutation, (free[0], free[1]))
-    return [*starts, *before], [*stops, *after]
+    """Return the places in which source and result of a move may lie."""
+    starts, stops = ([*places_at_home(chip, tensor)] for tensor in tensors)
+    return starts, stops
 
 
 def in_rows(chip: Chip, shape: Shape, views: Sequence[Axes]) -> Iterator[ChipPlaces]:

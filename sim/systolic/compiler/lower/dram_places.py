@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import TensorInDram
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.errors import RoomError
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -40,12 +39,6 @@ class DramPlaces:
         """Add another name for a place, with the same bytes in another shape."""
         held = self._places[place]
         self._places[name] = TensorInDram(name, shape, held.base, dram_bytes(shape), held.start)
-
-    def part(self, name: str, place: str, shape: ShapeInDram, first: int) -> None:
-        """Add a name for a part of a place, from `first` elements behind its first byte on."""
-        held, offset = self._places[place], first * shape.dtype.itemsize
-        size = held.size_bytes - offset
-        self._places[name] = TensorInDram(name, shape, held.base + offset, size, held.start)
 
     def put(self, tensor: str, place: str) -> None:
         """Note that a tensor lies in a place."""

@@ -24,15 +24,7 @@ from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.folded_rows import FoldedRows
-from systolic.compiler.lower.moves import bring_without_gaps
-from systolic.compiler.lower.product_moves import bring_operands
-from systolic.compiler.lower.product_places import (
-    MovedOperand,
-    lies_in_reach,
-    move_instead_of_turning,
-    place_for_product,
-)
-from systolic.compiler.lower.product_results import made_at_home, may_be_made_at_home
+from systolic.compiler.lower.product_places import lies_in_reach
 from systolic.compiler.lower.product_strands import made_in_strands, strands_of_result
 from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
@@ -62,18 +54,10 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     sizes = _product_axes(builder, op)
     mapping, cycles = _mapping(builder, op, sizes)
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
-    moved = list[MovedOperand]()
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
-        bring_without_gaps(builder, name, axes, cycles)
-        if lies_in_reach(builder, name, axes):
-            continue
-        found = move_instead_of_turning(builder, name, axes)
-        if found is None:
+        if not lies_in_reach(builder, name, axes):
             builder.batches.place(name, axes)
-            found = place_for_product(builder, name, axes)
-        moved += [] if found is None else [found]
     work = _array_work(builder, op, sizes, mapping)
-    bring_operands(builder, moved)
     views = sizes.lhs, sizes.rhs, out
     of_lhs, of_rhs, of_out = _beside(builder, op, views, cycles, work)
     folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
@@ -128,7 +112,6 @@ def _result(builder: LayerBuilder, op: Operation, axes: Axes, beside: Beside) ->
     return (
         builder.batches.result(op.output, axes, beside)
         or builder.batches.made_on_chip(op.output, axes)
-        or made_at_home(builder, op.output, axes)
         or builder.result(op.output, axes)
     )
 
@@ -212,8 +195,7 @@ def _cost_at_home(
     if lies := strands_of_result(builder, tensor, swap(out)):
         dims = [math.prod(shape.dims[d] for d in group) for group in lies.axes]
         return cycles + strands_cost(chip, dims, lies.ways, shape.element_type)
-    whole = builder.batches.may_be_made_on_chip(tensor, out)
-    return cycles if whole or may_be_made_at_home(builder, tensor, out) else None
+    return cycles if builder.batches.may_be_made_on_chip(tensor, out) else None
 
 
 def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]], str]:

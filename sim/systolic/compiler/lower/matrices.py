@@ -19,7 +19,6 @@ from systolic.compiler.ir.homes import Interleaved, as_interleaved
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
 from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.windows import DigitWindow, FoldedWindow, MatrixWindow, PartWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.hw.datatypes import data_type
@@ -224,7 +223,7 @@ class Matrices:
 
     def place_matrix(
         self,
-        shape: ShapeInDram,
+        shape: Shape,
         axes: Axes,
         tensor: str,
         *,
@@ -469,13 +468,9 @@ class Matrices:
         elements: Matrix,
         bits: int,
         *,
-        planes: bool = False,
         background: bool = False,
     ) -> None:
-        """Add the unpacking of bytes; background: work writes over some of the elements.
-
-        planes: first element 0 of every byte, then element 1 of every byte, and so on.
-        """
+        """Add the unpacking of bytes; background: work writes over some of the elements."""
         self._nodes.append(
             Node(
                 "unpack",
@@ -483,7 +478,6 @@ class Matrices:
                 (packed.name,),
                 elements.name,
                 bits=bits,
-                planes=planes,
                 background=background,
             )
         )
@@ -520,14 +514,6 @@ class Matrices:
         self._nodes.append(
             Node("store", self._layer, names, "", place, axes, background=background)
         )
-
-    def copied(self, origin: str, place: str, order: Sequence[int] = ()) -> None:
-        """Copy all bytes of one place in DRAM to another.
-
-        order: of dimensions that both have. Then only the elements are copied, in that order.
-        """
-        axes = tuple((dim,) for dim in order)
-        self._nodes.append(Node("copy", self._layer, (), "", place, axes, origin=origin))
 
     def come_home(self, tensor: str) -> None:
         """Note that an output is made in the place in DRAM where it lives."""

@@ -27,7 +27,6 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.flat import flat_shape
-from systolic.compiler.lower.packed_relays import relayed_by_bytes
 from systolic.compiler.lower.views import physical
 from systolic.compiler.lower.whole_bytes import byte_tensor, moved_as_bytes
 from systolic.element_types import BYTE_BITS
@@ -252,7 +251,7 @@ def unpack_inputs(builder: LayerBuilder, carried: Carried) -> None:
         builder.choose(f"{packed.name} is unpacked: {packed.per_byte} elements from each byte")
         if packed.tensor.home == "dram":
             _unpack_in_dram(builder, packed, background=False)
-        elif not _moved_by_bytes(builder, packed):
+        else:
             _unpack_on_chip(builder, packed)
 
 
@@ -289,16 +288,6 @@ def _unpack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
         builder.unpack(bytes_, elements, packed.bits)
         builder.homes.hold(packed.elements, elements, places, _axes(builder, packed))
     builder.homes.lies_at(packed.name, packed.tensor.shape, bytes_)
-
-
-def _moved_by_bytes(builder: LayerBuilder, packed: PackedTensor) -> bool:
-    """Move a tensor to where its only user wants it, as bytes first; return whether it is done.
-
-    Only tiles that break or mix rows are not reached by accesses with steps.
-    """
-    if _axes(builder, packed) is not None:
-        return False
-    return relayed_by_bytes(builder, (packed.name, packed.elements), packed.tensor, packed.bits)
 
 
 def _axes(builder: LayerBuilder, packed: PackedTensor) -> Axes | None:

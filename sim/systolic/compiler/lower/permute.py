@@ -22,7 +22,6 @@ from systolic.compiler.lower.blocks import (
     may_be_carried,
 )
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.chip_moves import may_stay_in_lanes, permute_in_lanes
 from systolic.compiler.lower.digit_moves import views_at_home
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -35,7 +34,7 @@ from systolic.compiler.lower.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.workload import Graph, Home, Operation, TransposeAttributes
+from systolic.workload import Graph, Home, Operation, Tensor, TransposeAttributes
 
 
 def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
@@ -62,7 +61,7 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
-    elif _moved_in_lanes(builder, op, permutation) or _moved_by_digits(builder, op, permutation):
+    elif _moved_by_digits(builder, op, permutation):
         return
     elif goes_in_blocks(
         builder.graph.tensor(source),
@@ -87,19 +86,6 @@ def _home(builder: LayerBuilder, op: Operation) -> Home | None:
     return None if packed else both_at(builder.graph, op)
 
 
-def _moved_in_lanes(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
-    """Move many small matrices on the chip lane by lane, unless turning blocks is cheaper.
-
-    Other operations take views of the result, which it does not have then.
-    """
-    graph, options, (name,) = builder.graph, builder.options, op.inputs
-    source, result = graph.tensor(name), graph.tensor(op.output)
-    if builder.uses(op.output) or not may_stay_in_lanes(source, result, options):
-        return False
-    cost = _cycles_in_blocks(builder, op, permutation)
-    return permute_in_lanes(builder, (name, op.output), permutation, cost)
-
-
 def _cycles_in_blocks(
     builder: LayerBuilder, op: Operation, permutation: Sequence[int]
 ) -> int | None:
@@ -118,7 +104,7 @@ def _cycles_in_blocks(
 def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
     """Move a tensor on the chip by the digits of its places, if that is cheaper.
 
-    Without tiles only as a relay, and only where all its matrices may lie side by side.
+    Without tiles only where the compiler chooses which dimensions lie on the partitions.
     """
     (source,), output, graph = op.inputs, op.output, builder.graph
     if builder.uses(output):
@@ -126,11 +112,15 @@ def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence
     tensors = graph.tensor(source), graph.tensor(output)
     views = _cycles_by_views(builder, op, permutation)
     if not any(tensor.shape.layout.tiles for tensor in tensors):
-        if not may_stay_in_lanes(*tensors, builder.options):
-            return False
+        if max(tensor.shape.rank for tensor in tensors) < 3 or any(map(_is_given, tensors)):
+            return False  # a single matrix has no others beside it, and is turned in blocks
         blocks = _cycles_in_blocks(builder, op, permutation)
         views = views if blocks is None else min(views, blocks)
     return moved_from_place_to_place(builder, (source, output), permutation, views)
+
+
+def _is_given(tensor: Tensor) -> bool:
+    return bool(tensor.partition) or tensor.byte is not None
 
 
 def _cycles_by_views(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> float:

@@ -15,17 +15,10 @@ from heapq import nsmallest
 from itertools import combinations, pairwise, product
 
 from systolic.compiler.cost.engines import WORD_BYTES
-from systolic.compiler.cost.lane_rounds import (
-    MOST_PIECES,
-    independent_engines,
-    roughly,
-    rounds_leg,
-)
-from systolic.compiler.cost.relays import cheaper_leg, keeps_lanes, rough_ticks
+from systolic.compiler.cost.relays import cheaper_leg, rough_ticks
 from systolic.compiler.ir.change_of_view import ChangeOfView, Seen
 from systolic.compiler.ir.chip_places import LANE, ChipPlaces
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
-from systolic.compiler.ir.lane_rounds import rounds_of_box
 from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.ir.relays import (
     BoxStep,
@@ -33,7 +26,6 @@ from systolic.compiler.ir.relays import (
     RelayEnds,
     RelayPlaces,
     leg_pieces,
-    leg_steps,
     places_between,
     relay_ends,
     split_digit,
@@ -46,10 +38,7 @@ from systolic.compiler.lower.digit_moves import (
     emit_digit_move,
     holder_of_places,
     places_of_both,
-    side_by_side_cycles,
 )
-from systolic.compiler.lower.lane_rounds import rounds as rounds_of
-from systolic.compiler.lower.lane_rounds import rounds_choices
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
@@ -57,10 +46,7 @@ from systolic.workload.options import Options
 LEAST_CYCLES = 1000
 """Ways that take no longer are not compared with relays: two legs wait for two latencies."""
 FEWER = 1.05
-"""Relays are done if estimates say that another way takes this many times their cycles."""
-COPIED = 0.4
-"""Rounds are done in place of a copy lane by lane if they take this part of one engine's cycles:
-several engines share such a copy in few instructions."""
+"""Relays are done if estimates say that another way takes so many times their cycles."""
 NEAR = 1.5
 """A way that takes at most this many times as long as an engine in all lanes is taken as it is."""
 MOST_COPIES = 600
@@ -91,10 +77,8 @@ def moved_from_place_to_place(
     both = all(builder.graph.shape(name).layout.tiles for name in names)
     if move is not None and not move.is_cheaper(by_views, both_placed=both):
         move = None
-    others = min(by_views, move.cycles) if move is not None else by_views
-    copied = move is not None and move.cycles <= others and not move.turns
-    shared = side_by_side_cycles(builder, move) if move is not None and copied else None
-    if relayed(builder, names, permutation, others, copied=copied, shared=shared):
+    others = by_views if move is None else min(by_views, move.cycles)
+    if relayed(builder, names, permutation, others):
         return True
     if move is not None:
         emit_digit_move(builder, names, move)
@@ -106,31 +90,22 @@ def relayed(
     names: tuple[str, str],
     permutation: Sequence[int] | None,
     others: float,
-    *,
-    copied: bool = False,
-    shared: float | None = None,
 ) -> bool:
     """Move a tensor on the chip as a relay, if that is cheaper; return whether it is done.
 
     names, permutation: as below. others: about how many cycles another way takes. If an engine that
-    is busy in all lanes took about as long, no relay is looked for. copied: those are cycles of one
-    engine, and several share such a copy as they share rounds. shared: what it takes then.
+    is busy in all lanes took about as long, no relay is looked for.
     """
     if others <= LEAST_CYCLES or others < NEAR * in_all_lanes(builder, names[0]):
         return False
     relay = cheapest_relay(builder, names, permutation, others)
-    usual, most = (others, others * COPIED) if shared is None else (shared, shared)
-    if relay is not None and copied and relay.in_rounds and relay.cycles > most:
-        relay = cheapest_relay(builder, names, permutation, others, rounds=False)
-    if relay is None or relay.cycles * FEWER > usual:
+    if relay is None or relay.cycles * FEWER > others:
         return False
     emit_relay(builder, names, relay)
     return True
 
 
-def _places(
-    builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int] | None
-) -> list[tuple[ChipPlaces, ChipPlaces]]:
+def _places(builder: LayerBuilder, names: tuple[str, str]) -> list[tuple[ChipPlaces, ChipPlaces]]:
     """Return the places between which a relay may go; none if the options leave no choice."""
     options, chip = builder.options, builder.chip
     source, result = (builder.graph.tensor(name) for name in names)
@@ -138,7 +113,7 @@ def _places(
         return []
     if whole_banks(chip):
         return []
-    return [*product(*places_of_both(chip, (source, result), permutation))]
+    return [*product(*places_of_both(chip, (source, result)))]
 
 
 def in_all_lanes(builder: LayerBuilder, tensor: str) -> float:
@@ -163,31 +138,21 @@ class Relay:
     legs: tuple[ChangeOfView, ...]
     cycles: int
 
-    @property
-    def in_rounds(self) -> bool:
-        """Return whether one engine copies all of a leg from lanes to lanes."""
-        return any(leg.engine for leg in self.legs)
-
 
 def cheapest_relay(
     builder: LayerBuilder,
     names: tuple[str, str],
     permutation: Sequence[int] | None,
     others: float,
-    *,
-    rounds: bool = True,
 ) -> Relay | None:
     """Return the relay of the least estimate between two tensors on the chip; None without one.
 
-    others: about how many cycles another way takes. rounds: it may go from lanes to lanes in
-    rounds. names: of source and result. permutation: axis i of the result is axis permutation[i] of
-    the source; None: a reshape.
+    others: about how many cycles another way takes. names: of source and result. permutation: axis
+    i of the result is axis permutation[i] of the source; None: a reshape.
     """
-    places = _places(builder, names, permutation)
+    places = _places(builder, names)
     dtype = builder.graph.shape(names[0]).element_type
-    planner = RelayPlanner(builder.chip, builder.options, dtype, rounds)
-    found = [*planner.relays(places, permutation, others)]
-    found += planner.in_rounds(places, permutation, others) if rounds else ()
+    found = RelayPlanner(builder.chip, builder.options, dtype).relays(places, permutation, others)
     return min(found, key=lambda relay: relay.cycles, default=None)
 
 
@@ -240,9 +205,6 @@ class RelayPlanner:
     options: Options
     dtype: str
 
-    rounds: bool = True
-    """Legs may go in rounds from lanes to lanes."""
-
     @property
     def _size(self) -> int:
         return data_type(self.dtype).size_bytes
@@ -272,46 +234,17 @@ class RelayPlanner:
 
     def paths(self, digits: Sequence[RelayDigit]) -> Iterator[RelayPath]:
         """Yield the paths of a relay, each once."""
-        changing = self.rounds and bool(independent_engines(self.chip, self.options))
         known: set[object] = set()
         for choice in relay_choices(digits, block_rows(self.chip)):
-            for path in relay_paths(choice, changing=changing):
-                key = path if path.orders else ()
-                if key not in known:
-                    known.add(key)
-                    yield path
-
-    def in_rounds(
-        self,
-        places: Sequence[tuple[ChipPlaces, ChipPlaces]],
-        permutation: Sequence[int] | None,
-        others: float,
-    ) -> Iterator[Relay]:
-        """Yield moves in rounds between some of these places: those of the best rough estimates."""
-        rows, period = block_rows(self.chip), self.chip.period("pe_array")
-        engines = independent_engines(self.chip, self.options)
-        limit = others * ROUGHLY * period / min(map(self.chip.period, engines), default=1)
-        choices = [
-            (choice, both, ends)
-            for both in places
-            if (ends := relay_ends(*both, permutation)) is not None
-            for choice in rounds_choices(self.chip, self.options, ends, self.dtype, rows)
-            if choice.cycles < limit
-        ]
-        for choice, both, ends in nsmallest(TRIED, choices, key=lambda some: some[0].cycles):
-            made = rounds_of(self.chip, self.options, ends, choice, self.dtype)
-            if made is not None:
-                yield Relay(*both, made[0], -(-made[1] // period))
+            path = relay_path(choice)
+            key = path if path.orders else ()
+            if key not in known:
+                known.add(key)
+                yield path
 
     def roughly(self, path: RelayPath) -> int:
         """Return about how many ticks a relay takes, without its copies in detail."""
-        return sum(
-            rough_ticks(self.chip, self.options, steps, self._size) for steps in path.steps()
-        )
-
-    def first_leg_roughly(self, path: RelayPath) -> int:
-        """Return about how many ticks the first leg of a relay takes."""
-        return rough_ticks(self.chip, self.options, next(path.steps()), self._size)
+        return sum(rough_ticks(self.chip, steps, self._size) for steps in path.steps())
 
     def _relay(
         self, ends: tuple[ChipPlaces, ChipPlaces], relay: RelayEnds, path: RelayPath
@@ -346,35 +279,15 @@ class RelayPlanner:
         self, before: RelayPlaces, after: RelayPlaces, digits: Sequence[RelayDigit]
     ) -> tuple[ChangeOfView, int] | None:
         """Return a leg in the way of the least estimate, and its ticks; None if none suits."""
-        chip, options, best = self.chip, self.options, None
         pieces = leg_pieces(before, after, digits, MOST_COPIES)
-        if pieces is not None:
-            best = cheaper_leg(chip, options, ChangeOfView(before, after, pieces), self.dtype)
-        engines = independent_engines(chip, options) if self.rounds else []
-        steps = leg_steps(before, after, digits)
-        cycles = roughly(chip, steps, self._size)
-        if not engines or keeps_lanes(steps) or cycles is None:
-            return best
-        least = cycles * min(map(chip.period, engines)) // len(engines)
-        if best is not None and best[1] <= least:
-            return best
-        pieces = leg_pieces(before, after, digits, MOST_PIECES, rounds_of_box)
         if pieces is None:
-            return best
+            return None
         change = ChangeOfView(before, after, pieces)
-        found = rounds_leg(chip, options, change, steps, self.dtype)
-        if found is None or (best is not None and best[1] <= found[1]):
-            return best
-        return found
+        return cheaper_leg(self.chip, self.options, change, self.dtype)
 
 
-def relay_choices(
-    digits: Sequence[RelayDigit], most: int, *, whole: bool = False
-) -> Iterator[RelayChoice]:
-    """Yield which digits may count partitions: one side's, and others that fill the rest.
-
-    whole: no digit is cut so that its last part is smaller.
-    """
+def relay_choices(digits: Sequence[RelayDigit], most: int) -> Iterator[RelayChoice]:
+    """Yield which digits may count partitions: those of one side, and others that fill the rest."""
     here, there = (
         tuple(sorted((d for d in digits if d[place] >= LANE), key=lambda d: -d[place]))
         for place in (3, 4)
@@ -390,11 +303,11 @@ def relay_choices(
                 if lanes > most:
                     continue
                 yield RelayChoice(tuple(digits), (*beside, *base))
-                yield from _with_parts(digits, (*beside, *base), most // lanes, whole=whole)
+                yield from _with_parts(digits, (*beside, *base), most // lanes)
 
 
 def _with_parts(
-    digits: Sequence[RelayDigit], lanes: tuple[RelayDigit, ...], room: int, *, whole: bool
+    digits: Sequence[RelayDigit], lanes: tuple[RelayDigit, ...], room: int
 ) -> Iterator[RelayChoice]:
     """Yield choices of the same digits and a part of another one that has room beside them."""
     for digit in digits:
@@ -406,7 +319,7 @@ def _with_parts(
             new = both[1] if minor == part else both[0]
             if new.size <= room:
                 yield _with_part(digits, digit, both, (new, *lanes))
-        if not whole and part * 2 <= room and _is_major(digit, digits):
+        if part * 2 <= room and _is_major(digit, digits):
             for count in {room, *RAGGED}:
                 both = split_digit(digit, -(-digit.size // count))
                 if count <= room and 1 < both[0].size <= room:
@@ -427,19 +340,12 @@ def _is_major(digit: RelayDigit, digits: Sequence[RelayDigit]) -> bool:
     return digit.worth == max(each.worth for each in digits if each.group == digit.group)
 
 
-def relay_paths(choice: RelayChoice, *, changing: bool) -> Iterator[RelayPath]:
-    """Yield how elements lie in the lanes of a choice between the legs.
-
-    changing: a leg may change lanes and the order at once, so one of both orders is enough.
-    """
+def relay_path(choice: RelayChoice) -> RelayPath:
+    """Return how elements lie in the lanes of a choice between the legs."""
     first, last = columns_between(choice)
     stays = choice.are_lanes(before=True), choice.are_lanes(before=False)
     orders = [order for order, at_home in zip((first, last), stays, strict=True) if not at_home]
-    both = tuple(orders) if first != last else ()
-    yield RelayPath(choice, both)
-    for order in dict.fromkeys((first, last)) if changing else ():
-        if (order,) != both:
-            yield RelayPath(choice, (order,))
+    return RelayPath(choice, tuple(orders) if first != last else ())
 
 
 def columns_between(

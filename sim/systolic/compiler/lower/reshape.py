@@ -15,7 +15,6 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.chip_moves import may_stay_in_lanes, reshape_in_lanes
 from systolic.compiler.lower.digit_moves import views_at_home
 from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.relays import moved_from_place_to_place
@@ -37,7 +36,7 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     at_home = both_at(builder.graph, op) == "state_buffer"
     if at_home and stays_in_place(builder, op, None):
         return
-    if _moved_in_lanes(builder, op) or _moved_by_digits(builder, op):
+    if _moved_by_digits(builder, op):
         return
     _place(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(output)
@@ -55,27 +54,6 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         _by_dram(builder, source, output)
     else:
         _moved(builder, source, output)
-
-
-def _moved_in_lanes(builder: LayerBuilder, op: Operation) -> bool:
-    """Move a tensor on the chip lane by lane, if neither end is of use to others; return if done.
-
-    The dimensions nest, but no view in which the source may lie is one in which the result may.
-    """
-    (source,), output, graph = op.inputs, op.output, builder.graph
-    before, after = graph.tensor(source), graph.tensor(output)
-    packed = builder.is_packed(source) or builder.is_packed(output)
-    if packed or builder.uses(output) or both_at(graph, op) != "state_buffer":
-        return False
-    dims, others = before.shape.dims, after.shape.dims
-    nested = None if 1 in (*dims, *others) else common_factors(dims, others)
-    if nested is None or not may_stay_in_lanes(before, after, builder.options):
-        return False
-    usual = physical(before.shape)
-    if shared_home(before.shape, after.shape) or regroup(usual, dims, others):
-        return False
-    cycles, _, _ = _cheapest_move(builder, (source, output), [usual])
-    return reshape_in_lanes(builder, (source, output), nested, cycles)
 
 
 def _moved_by_digits(builder: LayerBuilder, op: Operation) -> bool:

@@ -29,10 +29,8 @@ from systolic.compiler.lower.gathers import (
     lower_index_map,
     lower_iota,
 )
-from systolic.compiler.lower.idle_engines import with_idle_engines
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.matrices import PRODUCTS
-from systolic.compiler.lower.moves import stored_without_gaps
 from systolic.compiler.lower.packed import (
     Carried,
     carried_graph,
@@ -111,7 +109,7 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
         with_predicates(with_exact_products(expanded(graph, row_work(chip)), chip), chip), chip
     )
     check_room(graph, chip)
-    return with_idle_engines(_lowered(carried, chip, options).layers(), chip, options)
+    return _lowered(carried, chip, options).layers()
 
 
 def _lowered(carried: Carried, chip: Chip, options: Options) -> LayerBuilder:
@@ -151,8 +149,6 @@ def _finish(builder: LayerBuilder, name: str) -> None:
         return
     tensor = builder.graph.tensor(name)
     if tensor.home == "dram":
-        if stored_without_gaps(builder, name):
-            return
         matrix, axes = builder.storable(name, physical(tensor.shape)[-1])
         builder.store(matrix, name, tensor.shape, axes)
     else:

@@ -46,14 +46,13 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
             yield f"node {node}: there is no kind {node.kind}"
         if unknown := {*node.inputs, *node.made} - matrices.keys():
             yield f"node {node}: there is no matrix {min(unknown)}"
-        for place in (node.dram, node.origin):
-            if place and place not in places:
-                yield f"node {node}: DRAM has no place {place}"
+        if node.dram and node.dram not in places:
+            yield f"node {node}: DRAM has no place {node.dram}"
         for name in node.inputs:
             yield from _readable(node, matrices[name], made, places, stored_later)
         if node.kind == "store":
             stored_later.pop(0)
-        elif node.kind != "copy":
+        else:
             again = node.output in made and node.output not in background
             given = matrices[node.output].source != "node" and node.kind != "pack"
             if again or given:
@@ -248,17 +247,6 @@ def _stored(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator
         yield _unlike(node, source, f"{list(dims)} of {shape}")
 
 
-def _copied(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
-    shapes = {place.name: place.shape for place in layers.dram}
-    source, target = shapes[node.origin], shapes[node.dram]
-    if node.axes:
-        every = sorted(dim for axis in node.axes for dim in axis) == [*range(source.rank)]
-        if not every or (source.dims, source.element_type) != (target.dims, target.element_type):
-            yield f"node {node}: {source} becomes {target}, of other elements"
-    elif source.size_bytes() != target.size_bytes():
-        yield f"node {node}: {source} becomes {target}, of other bytes"
-
-
 def _unlike(node: Node, matrix: Matrix, wanted: str) -> str:
     return f"node {node}: {matrix.name} is {list(matrix.dims)}, not {wanted}"
 
@@ -272,7 +260,6 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "move": _moved,
         "gather": _gathered,
         "convert": _converted,
-        "copy": _copied,
         "reduce": _reduced,
         "rows": _whole_rows,
         "pool": _pooled,

@@ -15,7 +15,8 @@ from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.parts.bands import bands
 from systolic.compiler.parts.cuts import part_for
-from systolic.compiler.parts.divide import PRODUCTS, groups
+from systolic.compiler.parts.dense import PRODUCTS
+from systolic.compiler.parts.divide import groups
 from systolic.compiler.parts.floor import floor_ticks
 from systolic.compiler.parts.graph_part import GraphPart, TensorBox
 from systolic.compiler.streams.plan import TickJudge

@@ -11,7 +11,6 @@ from systolic.compiler.compiled import CompiledGraph, PlacedPart
 from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import Layers, TensorInDram
-from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.parts.choose import Chooser
 from systolic.compiler.parts.divide import Divided
@@ -22,6 +21,7 @@ from systolic.compiler.parts.memory_use import MemoryPage
 from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.isa import Buffer
+from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 
 
@@ -80,7 +80,7 @@ class _Assembly:
         self._places: dict[str, _Place] = {}
         self._left = Counter(name for step in steps for name in self._taken(step))
         self._left.update(self._same[name] for name in (*graph.inputs, *graph.outputs))
-        self._lies: dict[str, ShapeInDram] = {}
+        self._lies: dict[str, Shape] = {}
 
     def _taken(self, step: GraphPart | Operation) -> list[str]:
         """Return the tensors that a step reads or writes box by box."""
@@ -114,7 +114,7 @@ class _Assembly:
         synchronised = self._join.program(name, [each.saving for each in every])
         return CompiledGraph(
             graph, chip, self._chooser.options, None, Layers((), (), dram, (), choices), whole,
-            synchronised, parts=tuple(placed),
+            synchronised, parts=tuple(placed), divided=self._graph,
         )  # fmt: skip
 
     def _outside(self, name: str) -> TensorInDram:

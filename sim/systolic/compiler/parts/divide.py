@@ -13,14 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from systolic.compiler.ir.carried import is_packed
+from systolic.compiler.parts.dense import PRODUCTS, with_dense_products
 from systolic.compiler.parts.floor import floor_ticks
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
 from systolic.hw.spec import Chip
 from systolic.layout import Layout, Shape
 from systolic.workload import Graph, Operation, Tensor, TransposeAttributes
 
-PRODUCTS = ("matmul", "conv2d")
-"""Operations that take what goes over their result element by element along."""
 FOLLOWS = (*ELEMENT_WISE, "conv2d", "pool")
 """Operations whose result best lies as their first operand does."""
 
@@ -29,13 +28,15 @@ FOLLOWS = (*ELEMENT_WISE, "conv2d", "pool")
 class Divided:
     """A graph whose tensors lie in DRAM, and what to do in turn.
 
-    steps: groups of operations, whose last one makes what others take; or one operation, whose
-    result has the bytes of its operand (`same`).
+    steps: groups of operations, the last of which makes what others take; or one operation, whose
+    result has the bytes of its operand (`same`). relaid: operands or results of products leave
+    their tiles, or get them, by steps of their own.
     """
 
     graph: Graph
     steps: tuple[tuple[Operation, ...], ...]
     same: Mapping[str, str]
+    relaid: bool = False
 
     def floor_ticks(self, chip: Chip) -> float:
         """Return the ticks that the groups take at least, one after another."""
@@ -45,13 +46,14 @@ class Divided:
 
 def divided(graph: Graph) -> Divided:
     """Return a graph with the layouts that its tensors get, and its groups in order."""
-    laid_out, same = _laid_out(graph)
-    moved = [op for op in laid_out.operations if op.output not in same]
+    plain, relaid = with_dense_products(graph)
+    laid_out, same = _laid_out(plain)
+    alone = relaid | same.keys()
     order = {op.output: n for n, op in enumerate(laid_out.operations)}
-    steps = groups(laid_out, moved)
-    steps += [(op,) for op in laid_out.operations if op.output in same]
+    steps = groups(laid_out, [op for op in laid_out.operations if op.output not in alone])
+    steps += [(op,) for op in laid_out.operations if op.output in alone]
     steps.sort(key=lambda group: order[group[-1].output])
-    return Divided(laid_out, tuple(steps), same)
+    return Divided(laid_out, tuple(steps), same, bool(relaid))
 
 
 def groups(

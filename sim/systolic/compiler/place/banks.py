@@ -34,7 +34,7 @@ ROLES: tuple[Role, ...] = ("stationary", "turned", "copied", "result", "moving")
 """The roles, in the order of their banks. turned: matrices to be turned, not their results.
 copied: what engines copy or cast in a move from DRAM, while other copies are written.
 """
-MOVING = {"convert", "turn", "store", "copy"}
+MOVING = {"convert", "turn", "store"}
 """The kinds of nodes of moves from DRAM to DRAM."""
 OF_IMAGES = 2
 """The least banks of moving tiles among images."""

@@ -15,7 +15,7 @@ from systolic.compiler.cost.side_by_side import LEAST_CYCLES, bytes_of_first
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
-from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
+from systolic.compiler.ir.tasks import MatrixTile, Tiled, tiling
 from systolic.compiler.ir.windows import PartWindow, WordWindow
 from systolic.compiler.place.banks import BanksByRole, Ring
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
@@ -75,12 +75,6 @@ class OnChip:
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
         self.shares_copies = layers.only_moves
         """Whether several engines make one copy side by side."""
-        self._shared_ends = {
-            self.matrices[name].holder
-            for node in layers.nodes
-            if node.change is not None and node.change.shared
-            for name in (*node.inputs, node.output)
-        }
         self._shares_turns = any(n.kind == "turn" and n.engine for n in layers.nodes)
         self._nodes = len(layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
@@ -98,7 +92,6 @@ class OnChip:
         sources = {n.inputs[0] for n in layers.nodes if n.kind == "turn"}
         turned = {self.matrices[name].dtype for name in sources}
         self._identity_bytes = sum(in_words(self.p * data_type(d).size_bytes) for d in turned)
-        self.most_together = max(map(self._bytes_of_task, tiled.tasks), default=0)
 
     # Tiles
 
@@ -147,14 +140,13 @@ class OnChip:
         """Return the matrices that lie across two banks, so that engines share their copies.
 
         There are none unless some are large, and all have room together. If not all may have gaps
-        of a bank before them, tiles of more than a bank have none. Beside other work only the ends
-        of moves for which engines are idle do.
+        of a bank before them, those of more than a bank have none. Beside other work none do.
         """
         alone = held = [matrix for matrix in self.matrices.values() if matrix.window is None]
         if self.banks.are_given:
             alone = held = [matrix for matrix in alone if matrix.bank is None]
         elif not self.shares_copies and not self._shares_turns:
-            alone = [matrix for matrix in alone if matrix.name in self._shared_ends]
+            return frozenset()
         if not alone or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
             return frozenset()
         if any(m.width is None and self._blocks[m.name].count > 1 for m in alone):
@@ -181,10 +173,6 @@ class OnChip:
         if matrix.width is not None:
             return self._fixed_bytes(matrix)
         return sum(map(self.size_bytes, self.all_tiles(matrix)))
-
-    def _bytes_of_task(self, task: Task) -> int:
-        """Return the bytes of each partition that a task's tiles take together."""
-        return sum(in_words(self.size_bytes(t)) for t in {*task.reads, *task.writes})
 
     def _wish_of(self, tile: MatrixTile) -> Wish:
         """Return the wish for a tile's place: apart from what is read while it is streamed.

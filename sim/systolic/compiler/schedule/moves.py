@@ -8,10 +8,8 @@ touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +17,10 @@ import numpy.typing as npt
 
 from systolic.arrays import Integers
 from systolic.compiler.cost.engines import in_best_words
-from systolic.compiler.cost.lane_rounds import LEAST_SHARED, turns_ticks
 from systolic.compiler.cost.moves import moving_engine
-from systolic.compiler.cost.side_by_side import keep_apart, side_by_side
+from systolic.compiler.cost.side_by_side import side_by_side
 from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
-from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import MatrixTile, Task
@@ -56,16 +52,14 @@ class MoveMaker:
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._transfers = layers.nodes, transfers
         self._busy = busy
-        self._ports: dict[int, tuple[str, Region]] = {}
 
     def move(self, task: Task) -> None:
         """Copy the elements that one tile has of another."""
         change = self._nodes[task.node].change
         assert change is not None
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
-        shared = (self._tiles.shares_copies or change.shared) and not self._options.drain_engine
-        rounds, whole = list[tuple[Copy, ...]](), list[tuple[Copy, ...]]()
-        for number, piece in enumerate(self._pieces(change, source.tile, target.tile)):
+        shared = self._tiles.shares_copies and not self._options.drain_engine
+        for piece in self._pieces(change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
             engine = None if change.sent else self._engine(change, piece, out_of.dtype)
             copy = Copy(engine=engine or "", source=out_of, target=into)
@@ -73,58 +67,14 @@ class MoveMaker:
                 self._transfers.within(out_of, into, source.region, target.region)
                 continue
             copy = in_best_words(self._tiles.chip, copy)
-            least = LEAST_SHARED if change.engine else None
-            if change.ports:
-                targets = target.region, self._at_port(change.ports[number], engine)
-                self._drafts.add(copy, (source.region,), targets)
-                continue
-            parts = side_by_side(self._tiles.chip, copy, least) if shared else (copy,)
-            if change.engine:
-                rounds.append(parts)
-                whole.append((copy,))
-                continue
-            for part in parts:
+            for part in side_by_side(self._tiles.chip, copy) if shared else (copy,):
                 self._drafts.add(part, (source.region,), (target.region,))
-        turns = self._in_turns(rounds, whole) if shared and rounds else [*_turns(whole)]
-        reads, writes = [source.region], [target.region]
-        for number, turn in enumerate(turns):
-            if number and len(rounds) > 1:
-                target.region.end_phase()  # no engine comes to a bank before the other has left it
-            begun: set[str] = set()
-            for part in turn:
-                follows = part.engine in begun
-                self._drafts.add(part, reads, writes, leads=not follows, follows=follows)
-                begun.add(part.engine)
-
-    def _in_turns(
-        self, rounds: Sequence[tuple[Copy, ...]], whole: Sequence[tuple[Copy, ...]]
-    ) -> list[list[Copy]]:
-        """Return what engines do of rounds at the same time: in a turn each is in its own banks.
-
-        rounds: the parts of each copy by itself. whole: the copies. The least estimate counts.
-        """
-        chip = self._tiles.chip
-        several, alone = ([p for p in rounds if (len(p) > 1) is cut] for cut in (True, False))
-        found = [[*_turns(whole)]]
-        cut = [[*_turns(rounds)], [*_turns(several), *_turns(alone)]] if several else []
-        found += [turns for turns in cut if all(keep_apart(chip, turn) for turn in turns)]
-        return min(found, key=lambda turns: turns_ticks(chip, turns))
-
-    def _at_port(self, port: int, engine: str) -> Region:
-        """Return what stands for a port, at which an engine begins when the other one is done."""
-        last, region = self._ports.get(port, (engine, Region(f"port{port}")))
-        if last != engine:
-            region.end_phase()
-        self._ports[port] = engine, region
-        return region
 
     def _engine(self, change: ChangeOfView, piece: Piece, dtype: str) -> str | None:
         """Return the engine that copies a piece: of pieces that are given the fastest one.
 
         Those are of one tile, at the port of whose bank engines would wait for one another.
         """
-        if change.engine:
-            return change.engine
         busy = {} if change.given else self._busy
         return moving_engine(self._tiles.chip, self._options, piece, dtype, busy)
 
@@ -147,24 +97,6 @@ class MoveMaker:
         self._tiles.made(place.tile).add_columns(rows, piece.target_columns())
         first = self._tiles.part(place, rows, Span(piece.col, 1))
         return replace(first, pattern=piece.into)
-
-
-def _turns(rounds: Sequence[Sequence[Copy | None]]) -> Iterator[list[Copy]]:
-    """Yield what engines do at the same time: a part of each copy by each engine.
-
-    Other lanes come before other parts of the same lane.
-    """
-    turn: list[Copy] = []
-    engines: set[str] = set()
-    for parts in zip_longest(*rounds):
-        found = [part for part in parts if part is not None]
-        if engines & {part.engine for part in found}:
-            yield turn
-            turn, engines = [], set()
-        turn += found
-        engines |= {part.engine for part in found}
-    if turn:
-        yield turn
 
 
 class _Cut(NamedTuple):

@@ -37,31 +37,15 @@ class PackMaker:
         self._busy: dict[str, int] = {}
 
     def unpack(self, task: Task) -> None:
-        """Write element k of every byte to every n-th place, or to the k-th plane, for each k."""
+        """Write element k of every byte to every n-th place, for each k."""
         node, packed, elements = self._ends(task)
         self._tiles.make_whole(elements)
-        if node.planes:
-            self._unpack_planes(node, packed, elements)
-            return
         for number in range(BYTE_BITS // node.bits):
             target = self._every(elements, number, BYTE_BITS // node.bits)
             source = self._tiles.whole(packed)
             self._do(_field(number, node.bits), (packed,), elements, source=source, target=target)
         if node.background:
             elements.region.end_phase()
-
-    def _unpack_planes(self, node: Node, packed: Resident, elements: Resident) -> None:
-        """Write element k of every byte to the k-th plane, in words of four bytes if there are."""
-        rows, cols = self._tiles.block(packed.tile).extents
-        for number in range(BYTE_BITS // node.bits):
-            source = self._tiles.whole(packed)
-            target = self._tiles.part(elements, Span(0, rows), Span(number * cols, cols))
-            words = [access.seen_as(WORD) for access in (source, target)]
-            step = _field(number, node.bits)
-            if all(words) and self._tiles.chip.port_width_bytes >= WORD_BYTES:
-                source, target = (word for word in words if word is not None)
-                step = _field(number, node.bits, WORD_BYTES)
-            self._do(step, (packed,), elements, source=source, target=target)
 
     def pack(self, task: Task) -> None:
         """Join neighbours in place, and in the last step in the bytes."""

@@ -443,7 +443,6 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "convert": lambda scheduler, task: scheduler.lanes.convert(
             task, len(scheduler.transfers.came.get(task.reads[0], ()))
         ),
-        "copy": lambda scheduler, task: scheduler.transfers.copy(task),
         "reduce": lambda scheduler, task: scheduler.lanes.reduce(task),
         "rows": lambda scheduler, task: scheduler.lanes.whole_rows(task),
         "pool": lambda scheduler, task: scheduler.lanes.pool(task),

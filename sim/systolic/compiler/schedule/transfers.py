@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from systolic.arrays import Mask
-from systolic.compiler.cost.box_copies import accesses, copied_boxes
 from systolic.compiler.cost.dma import (
     CopyTime,
     as_transpose,
@@ -257,47 +256,6 @@ class CopyMaker:
     def within(self, source: Access, target: Access, read: Region, written: Region) -> None:
         """Copy from one place in the state buffer to another."""
         self._move(source, target, read, written, inwards=True, anywhere=True)
-
-    def copy(self, task: Task) -> None:
-        """Copy a part of the bytes of one place in DRAM to another: each queue has its part."""
-        node = self._nodes[task.node]
-        if node.axes:
-            self._copy_box(task, node)
-            return
-        (source, read), (target, written) = (
-            self._tensor(place, ()) for place in (node.origin, node.dram)
-        )
-        size = source.shape.dtype.itemsize
-        size_bytes = source.shape.padded_elements() * size
-        many = -(-size_bytes // size // self._chip.dma.useful_queues)
-        shares = list(spans(0, size_bytes, size_bytes, many * size))
-        if task.number >= len(shares):
-            return
-        share = shares[task.number]
-        out_of, into = (
-            replace(
-                tensor.whole(),
-                start=tensor.base + share.first,
-                pattern=((1, share.count // size),),
-            )
-            for tensor in (source, target)
-        )
-        self._move(out_of, into, read, written, inwards=True, anywhere=True)
-
-    def _copy_box(self, task: Task, node: Node) -> None:
-        """Copy a queue's part of the elements of one place to the elements of another."""
-        ends = [self._places[name] for name in (node.origin, node.dram)]
-        read, written = (self._region(place) for place in ends)
-        self._begin_phase(node, written)
-        source, target = ends
-        boxes = copied_boxes(self._chip, source.shape, target.shape, node.axes)
-        queues = range(max(self._chip.dma.useful_queues, len(boxes)))
-        for box in boxes[task.number].accessible():
-            out_of, into = accesses(box, source.shape.element_type, source.base, target.base)
-            time = copy_time(self._chip, out_of, into)
-            queue = self._queues.give(queues[task.number], time)
-            copy = DmaCopy(dma_queue=queue, source=out_of, target=into)
-            self._drafts.add(copy, (read,), (written,))
 
     def repeat(self, task: Task) -> None:
         """Copy the only row of a tile to every partition of another, by a step of 0."""

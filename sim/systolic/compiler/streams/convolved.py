@@ -192,6 +192,10 @@ class ConvolutionEmitter:
             return False
         self._at = dict(zip(names, found, strict=True))
         self._slots = slots
+        self._rows = [
+            [Region(f"pixels{slot}.{tap}") for tap in range(lines.windows.size[0])]
+            for slot in range(slots)
+        ]
         return True
 
     def _state(
@@ -338,50 +342,47 @@ class ConvolutionEmitter:
     def _load(self, number: int, tile: range) -> None:
         """Bring the pixels of a tile's lines; what no copy brings is zero."""
         lines, stage = self._lines, self._stage
-        name = f"pixels{number % self._slots}"
-        region = self._at[name].region
+        name, planes = f"pixels{number % self._slots}", lines.source.channels if lines.plane else 1
         zeros = partial(stage.on_engine, self._layer, LaneStep(Memset, {"value": 0}))
-        fresh = number < self._slots and (lines.has_padding or self._short(tile))
-        if fresh:
-            whole = self._state(name, self._dtype, (0, self._height), 0, ((1, lines.held),))
-            zeros({"target": whole}, (), region)
-        found = [list(lines.loads(tile, tap)) for tap in range(lines.windows.size[0])]
-        for at, elements in self._gaps(tile, found) if not fresh else ():
-            pattern = self._runs(elements, lines.plane, lines.source.channels if lines.plane else 1)
-            target = self._state(name, self._dtype, (0, len(tile)), at, pattern)
-            zeros({"target": target}, (), region)
-        region.end_phase()
-        for copy in (copy for copies in found for copy in copies):
-            runs = self._runs(copy.elements, lines.source.plane, copy.runs)
-            outside = self._dram(self._source, copy.at, ((copy.step, copy.lanes), *runs))
-            runs = self._runs(copy.elements, lines.plane, copy.runs)
-            inside = self._state(name, self._dtype, (copy.lane, copy.lanes), copy.to, runs)
-            regions = stage.tensor(self._source), region
-            stage.copy(self._layer, self._load_queues, (outside, inside), regions)
+        for tap, region in enumerate(self._rows[number % self._slots]):
+            copies = list(lines.loads(tile, tap))
+            for at, elements in self._gaps(tile, tap, copies, fresh=number < self._slots):
+                pattern = self._runs(elements, lines.plane, planes)
+                target = self._state(name, self._dtype, (0, len(tile)), at, pattern)
+                zeros({"target": target}, (), region)
+            region.end_phase()
+            for copy in copies:
+                runs = self._runs(copy.elements, lines.source.plane, copy.runs)
+                outside = self._dram(self._source, copy.at, ((copy.step, copy.lanes), *runs))
+                runs = self._runs(copy.elements, lines.plane, copy.runs)
+                inside = self._state(name, self._dtype, (copy.lane, copy.lanes), copy.to, runs)
+                regions = stage.tensor(self._source), region
+                stage.copy(self._layer, self._load_queues, (outside, inside), regions)
 
     @staticmethod
     def _runs(elements: int, step: int, count: int) -> Pattern:
         """Return the pattern of elements side by side, or of a run of them in every plane."""
         return ((step, count), (1, elements)) if count > 1 else ((1, elements),)
 
-    def _gaps(self, tile: range, found: Sequence[Sequence[RowCopy]]) -> Iterator[tuple[int, int]]:
-        """Yield the first and the number of elements that some lines of a tile do not get.
+    def _gaps(
+        self, tile: range, tap: int, copies: Sequence[RowCopy], *, fresh: bool
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the first and the number of elements of a row that some lines do not get.
 
         Where lines are whole rows, what lies beside an image is zero from the first tile on.
         """
         lines, row = self._lines, self._lines.row_elements
-        for tap, copies in enumerate(found):
-            if sum(copy.lanes for copy in copies) < len(tile):
-                yield tap * row, lines.plane or row
-            elif lines.strips > 1:
-                first = max(copy.to for copy in copies) - tap * row
-                stop = min(copy.to + copy.elements for copy in copies) - tap * row
-                yield from ((tap * row, first) for _ in range(first > 0))
-                whole = lines.plane or row
-                yield from ((tap * row + stop, whole - stop) for _ in range(stop < whole))
-
-    def _short(self, tile: range) -> bool:
-        return len(tile) < self._height
+        begin, whole = tap * row, lines.plane or row
+        if sum(copy.lanes for copy in copies) < len(tile):
+            yield begin, whole
+        elif fresh or lines.strips > 1:
+            first = max(copy.to for copy in copies)
+            stop = min(copy.to + copy.elements for copy in copies)
+            yield from ((begin, first - begin) for _ in range(first > begin))
+            yield from ((stop, begin + whole - stop) for _ in range(stop < begin + whole))
+        behind = begin + row
+        if fresh and tap == lines.windows.size[0] - 1 and behind < lines.held:
+            yield behind, lines.held - behind
 
     def _batches_of(self) -> Iterator[list[tuple[int, int]]]:
         """Yield the (stretch, K-tile) of a line that are turned together."""
@@ -417,7 +418,7 @@ class ConvolutionEmitter:
                 channels = (lines.plane, k_tile.channels)
                 pattern = (pattern[0], channels, (1, lines.reach))
             weights = self._state(pixels, self._dtype, (0, lanes), at, pattern)
-            drafts.add(LoadWeights(weights=weights), (self._at[pixels].region,), ())
+            drafts.add(LoadWeights(weights=weights), self._rows_read(number, k_tile), ())
             result = self._result(bank, dtype, self._elements(k_tile), place * lanes, lanes)
             drafts.add(
                 kind(moving=ones, result=result), (self._at["identity"].region,), (bank.region,)
@@ -428,6 +429,12 @@ class ConvolutionEmitter:
         ends = {"source": source, "target": target}
         self._stage.on_engine(self._layer, COPY, ends, (bank.region,), self._at[name].region)
         return name
+
+    def _rows_read(self, number: int, k_tile: KTile) -> Sequence[Region]:
+        """Return the rows of pixels of a K-tile, and the next one if its last stretch sees it."""
+        beyond = bool(self._lines.beyond and not self._lines.plane)
+        rows = self._rows[number % self._slots]
+        return rows[k_tile.tap : k_tile.tap + k_tile.taps + beyond]
 
     def _result(self, bank: _Bank, dtype: str, lanes: int, word: int, words: int) -> Access:
         start = bank.number * self._chip.result_buffer.bank_bytes + word * 4

@@ -209,11 +209,6 @@ class Lines:
             at = image * out.image_step + row * out.row_step + strip * elements
             yield RowCopy(lane, count, at, out.row_step, 0, elements, runs)
 
-    @property
-    def has_padding(self) -> bool:
-        """Return whether elements of a line's pixels are brought by no copy."""
-        return any(self.windows.padding) or self.beyond > 0
-
 
 class KTile(NamedTuple):
     """A K-tile: rows of the windows, or channels of a window of one pixel."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from systolic.compiler.cost.box_copies import copied_boxes
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Layers, Node, NodeKind, for_every_kind, rows_beside
 from systolic.compiler.ir.pixels import PixelWindow
@@ -261,15 +260,6 @@ class _Cutter:
             made = MatrixTile(out.name, tile.number, tile.row, tile.col)
             self._order.add(Task(node.kind, number, (tile,), (made,), tile.number))
 
-    def cut_copy(self, number: int, node: Node) -> None:
-        """Cut a copy from DRAM to DRAM: a part for each queue."""
-        parts = self._chip.dma.useful_queues
-        if node.axes:
-            source, target = (self._shapes[name] for name in (node.origin, node.dram))
-            parts = len(copied_boxes(self._chip, source, target, node.axes))
-        for part in range(parts):
-            self._order.add(Task("copy", number, (), (), part))
-
     def cut_store(self, number: int, node: Node) -> None:
         """Cut a transfer to DRAM: each tile as soon as it is complete."""
         for _, tile in self._tiles.of(self._matrices[node.inputs[0]]):
@@ -285,7 +275,6 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "move": _Cutter.cut_move,
         "gather": lambda cutter, number, node: cutter.gathers.cut(number, node),
         "convert": _Cutter.cut_convert,
-        "copy": _Cutter.cut_copy,
         "reduce": _Cutter.cut_reduce,
         "rows": _Cutter.cut_rows,
         "pool": _Cutter.cut_pool,

@@ -25,8 +25,7 @@ def brings_and_stores(tiled: Tiled, layers: Layers) -> bool:
 def with_late_stores(tiled: Tiled, layers: Layers, late: int) -> Tiled:
     """Return the same tasks, each store behind what comes before the `late`-th store after it.
 
-    Stores keep their order. They stay before tasks that take something from where they write, and
-    a background before copies that write over it.
+    Stores keep their order. They stay before tasks that take something from where they write.
     """
     places, tasks, held = StoredPlaces(layers), list[Task](), list[Task]()
     for task in tiled.tasks:
@@ -35,15 +34,8 @@ def with_late_stores(tiled: Tiled, layers: Layers, late: int) -> Tiled:
             if len(held) > late:
                 tasks.append(held.pop(0))
             continue
-        if any(_stays_before(store, task, places, layers) for store in held):
+        if places.read(task).intersection(map(places.written, held)):
             tasks += held
             held.clear()
         tasks.append(task)
     return replace(tiled, tasks=(*tasks, *held))
-
-
-def _stays_before(store: Task, task: Task, places: StoredPlaces, layers: Layers) -> bool:
-    """Return whether a task takes what a store writes, or copies over the background it writes."""
-    there = places.written(store)
-    over = task.kind == "copy" and layers.nodes[store.node].background
-    return there in places.read(task) or (over and there == places.written(task))

@@ -20,11 +20,8 @@ class StoredPlaces:
         }
 
     def read(self, task: Task) -> set[int]:
-        """Return the places from which the tiles of a task come, or bytes that it copies."""
-        found = {self._sources[t.matrix] for t in task.reads if t.matrix in self._sources}
-        if task.kind == "copy":
-            found.add(self._starts[self._nodes[task.node].origin])
-        return found
+        """Return the places from which the tiles of a task come."""
+        return {self._sources[t.matrix] for t in task.reads if t.matrix in self._sources}
 
     def written(self, task: Task) -> int:
         """Return the place to which a store copies."""

@@ -272,11 +272,6 @@ class _Verifier:
         if node.output in self._written:
             self._write_all(task)
 
-    def copy(self, task: Task, node: Node) -> None:
-        """Check a task of this kind: it has no tiles."""
-        if task.reads or task.writes:
-            raise self._broken("a copy from DRAM to DRAM names tiles")
-
     def store(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
         self._read_all(task)
@@ -462,7 +457,6 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "move": _Verifier.move,
         "gather": _Verifier.gather,
         "convert": _Verifier.convert,
-        "copy": _Verifier.copy,
         "reduce": _Verifier.reduce,
         "rows": _Verifier.rows,
         "pool": _Verifier.pool,

@@ -254,7 +254,7 @@ def least_cycles(chip: Chip, bytes_moved: int) -> int:
 def opened_cycles(chip: Chip, bytes_moved: int) -> int:
     """Return the least cycles in which queues with one burst in hand move bytes, rows opened.
 
-    A row holds `row_bytes` of them, so there are as many openings at least, for each of which the
+    A row holds `row_bytes` of them, so there are as many openings at least; for each the
     queue waits that has the burst. All but the first of each bank close another row before, unless
     refresh does. 0 where a queue has several bursts in hand, and opens rows meanwhile.
     """

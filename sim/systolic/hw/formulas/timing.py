@@ -243,7 +243,7 @@ def array_bound(
 
     Each resource must be busy for its work; before it can begin and after it has ended stands the
     least that any tile needs, each step in the clock of its unit. Where the array's dispatch is
-    serial, that of a load and of a multiply come one after the other at least.
+    serial, the times of a load and of a multiply come one after the other at least.
     """
     begin = first_byte(chip) if from_dram else 0
     array = chip.period("pe_array")

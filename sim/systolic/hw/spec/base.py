@@ -16,8 +16,8 @@ DISPATCH = "behind the instruction before it, from its start on, or when it coul
 class Spec(BaseModel):
     """Base: frozen, strict (no silent conversion), unknown keys refused.
 
-    Pydantic builds a validator when a class is first used. A chip's validator holds those of its
-    tables, so most classes need none of their own.
+    Pydantic builds a validator when a class is first used. A chip's validator holds the validators
+    of its tables, so most classes need none of their own.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)

@@ -124,7 +124,7 @@ class DramOrganisation(Spec):
                 raise ValueError(f"{key} ({count}) must be a power of two with {name} = true")
 
     def _timings_agree(self) -> None:
-        """Refuse timings of which one contradicts another. A timing of 0 is not there."""
+        """Refuse timings that contradict one another. A timing of 0 is not there."""
         closing = self.row_active_cycles + self.precharge_cycles
         for key, least, symbols in (
             ("row_active_cycles", "activate_cycles", "tRAS < tRCD"),

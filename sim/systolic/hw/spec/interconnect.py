@@ -25,7 +25,7 @@ NO_WAY = ChipWay((), 0)
 class Interconnect(Spec):
     """Wires and multiplexers between cores, controllers and processors: pools of bandwidth.
 
-    Nothing is stored on the way, and there are no packets. Cycles are those of its clock.
+    Nothing is stored on the way, and there are no packets. Cycles are cycles of its clock.
     """
 
     kind: Literal["crossbar", "ring", "mesh"] = Field(

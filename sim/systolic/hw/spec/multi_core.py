@@ -208,9 +208,9 @@ class MultiCoreChip(Spec):
 
     @cached_property
     def feeder_chips(self) -> dict[ChipPlace, Chip]:
-        """Return, by core and processor, the units that it has, as those of a chip of one core.
+        """Return, by core and processor, the units that it has, as a chip of one core has them.
 
-        A processor has DMA queues only; what else stands there is that of the first core.
+        A processor has DMA queues only; what else stands there is the first core's.
         """
         found = {core(number): chip for number, chip in enumerate(self.core_chips)}
         for number, each in enumerate(self.processor_specs):

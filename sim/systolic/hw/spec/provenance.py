@@ -1,8 +1,8 @@
 """What a chip file says of its own figures: where each comes from, and which sources disagree.
 
-Nothing here changes a run. A key is written with dots, `pe_array.rows`; that of a table stands for
-all values in it that have no entry of their own, and `engines.vector.rates.1` is the first entry of
-a list of tables.
+Nothing here changes a run. A key is written with dots, `pe_array.rows`; the key of a table stands
+for all values in it that have no entry of their own, and `engines.vector.rates.1` is the first
+entry of a list of tables.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Section:
 
     @property
     def name(self) -> str:
-        """Return the name of its program; that of its place if it was given none."""
+        """Return the name of its program; its place's name if it was given none."""
         return self.module.program.name
 
 

@@ -293,7 +293,7 @@ def _words_of(here: str | None) -> Collection[str]:
 
 
 def _placed(cursor: Cursor, here: str) -> tuple[str, Access]:
-    """Return an access and the core that it names; "" for that of the section, and for DRAM.
+    """Return an access and the core that it names; "" for the section's own, and for DRAM.
 
     Of a core's code it is the core's name and ``.code``.
     """

@@ -115,7 +115,7 @@ class MatMulDoubleRow(MatMul):
     """A MatMul of vectors of 2 K elements: a PE multiplies two pairs in the time of one.
 
     moving: K partitions, 2 M elements each; two that follow one another are of one vector. A PE
-    adds the product of its first row to the sum from above, then that of its second row.
+    adds the product of its first row to the sum from above, then the product of its second row.
     """
 
     @property
@@ -145,7 +145,7 @@ class LoadTile(LoadWeights):
 class MatMulTile(MatMul):
     """A MatMul on one tile of the array, beside those on other tiles.
 
-    tile_size, tile_position: those of the LoadTile whose weights it takes. moving: K partitions
+    tile_size, tile_position: of the LoadTile whose weights it takes. moving: K partitions
     from the tile's first row on. result: N partitions from the tile's first column on.
     """
 
@@ -199,7 +199,7 @@ class MatMulMx(MatMul):
     moving: K partitions, 4 M elements each, or M of a type that packs four; four that follow one
     another are of one vector. scales: a scale for each vector and group of 8 partitions. Each
     number is taken to float32 times its scale. A PE adds the product of its first row to the sum
-    from above, then that of its second, third and fourth. tile_size, tile_position: those of the
+    from above, then of its second, third and fourth. tile_size, tile_position: of the
     LoadMx.
     """
 

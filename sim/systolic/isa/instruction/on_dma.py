@@ -43,12 +43,13 @@ class DmaMove(DmaCopy):
     """A copy that names places of other cores, adds to its target, or writes a second one.
 
     Args:
-        source_at: the core whose buffer `source` is in; "" is that of the program. DRAM has none.
-        target_at: that of `target`; ``core1.code`` if it brings a core its code, whose access is
+        source_at: the core whose buffer `source` is in; "" is the program's core. DRAM has none.
+        target_at: the core of `target`; ``core1.code`` if it brings a core its code, whose access
+        is
             one row of bytes, as in DRAM.
         accumulate: add to the target, one rounding, instead of replacing it.
         duplicate: a second target; what was read once is written there too.
-        duplicate_at: that of `duplicate`.
+        duplicate_at: the core of `duplicate`.
 
     """
 

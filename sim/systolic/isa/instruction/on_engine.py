@@ -281,7 +281,7 @@ class FindIndex8(OnEngine):
 
     That is the first one, counted from 0; of values that are equal, the second one is given the
     second such element, and so on. A value that none is left for gives -1, all bits of a word.
-    Each lane of `values` and of the target has eight elements; those of the target are s32.
+    Each lane of `values` and of the target has eight elements; the target's are s32.
     """
 
     source: Access
@@ -328,8 +328,8 @@ class TopK(OnEngine):
 
     The elements of a group of `group` partitions are numbered down these, then element by element:
     number j is element j // group of its partition j % group. The results lie likewise, the largest
-    first, of equal ones that of the lower number. Where the last element of target and indices has
-    more places than results, those get -infinity and -1. All values are bf16, numbers s32.
+    first, of equal ones the one with the lower number. Where the last element of target and indices
+    has more places than results, those get -infinity and -1. All values are bf16, numbers s32.
     """
 
     source: Access
@@ -394,7 +394,8 @@ class Select(OnEngine):
 class Requantise(OnEngine):
     """target = (source + bias) * scale, rounded to nearest even, kept within lowest to highest.
 
-    The sum is that of TensorScalar, the product is of float32; the target's type is an integer.
+    The sum is calculated as in TensorScalar, the product is of float32; the target's type is an
+    integer.
     """
 
     source: Access

@@ -1,4 +1,4 @@
-"""Commands of a management processor. Its copies are those of DMA queues (`on_dma`)."""
+"""Commands of a management processor. Its copies are copies of DMA queues (`on_dma`)."""
 
 from __future__ import annotations
 

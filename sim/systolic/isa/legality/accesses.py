@@ -65,7 +65,7 @@ def _form_fault(buffer: Buffer, dtype: str, partitions: int, pattern: Pattern) -
 
 
 def check_one_bank(what: str, access: Access, chip: Chip) -> None:
-    """Refuse what lies in several banks, where a value says which of it is read or written."""
+    """Refuse what lies in several banks, where a value says which part is read or written."""
     is_state = access.buffer is Buffer.STATE
     bank = (chip.state_buffer if is_state else chip.result_buffer).bank_bytes
     if access.bank(bank) is None:

@@ -1,6 +1,6 @@
 """Is a program of several cores legal on a chip? What its sections may do, each and together.
 
-The rules of instructions within a core are those of `program`. Not here: races, deadlocks.
+The rules of instructions within a core stand in `program`. Not here: races, deadlocks.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Around:
 
 
 def copy_ends(copy: DmaCopy) -> list[tuple[str, str, Access]]:
-    """Return the ends of a copy: name, the core that it names ("": that of the program), access."""
+    """Return the ends of a copy: name, the core that it names ("": the program's), access."""
     if not isinstance(copy, DmaMove):
         return [("source", "", copy.source), ("target", "", copy.target)]
     ends = [("source", copy.source_at, copy.source), ("target", copy.target_at, copy.target)]

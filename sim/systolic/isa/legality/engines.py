@@ -91,7 +91,7 @@ def _check_port(name: str, access: Access, chip: Chip) -> None:
 
 
 def _check_engine(instruction: OnEngine, chip: Chip) -> None:
-    """Hold the engine against those of the chip that do what the instruction is."""
+    """Check that the engine is one of the chip's engines that do the instruction."""
     found, word, engines = instruction.engine, capability(instruction), chip.lane_engines
     does = {name: engine for name, engine in engines.items() if word in engine.does}
     if found in does and calculates(instruction, does[found]):

@@ -17,7 +17,7 @@ They follow from docs/timing_model.md, for any refused ports and any ratio of cl
    after the injection of vector m, the same for all MatMuls but for c. So MatMuls that share a word
    act on it in the order of the queue.
 7. Posts of MatMuls. By 5 and 6 rows are posted in order, and partitions are posted in order. The
-   "done" of a later MatMul is posted no earlier than that of an earlier one, with an exception: the
+   "done" of a later MatMul is posted no earlier than of an earlier one, with an exception: the
    later MatMul uses fewer columns, and the difference is more than the vectors in between take.
    `window` gives the cycles.
 8. Two writes of one engine to a word: see `systolic.isa.lint.overtaking`.
@@ -26,8 +26,8 @@ They follow from docs/timing_model.md, for any refused ports and any ratio of cl
    (section 2). Two that share a word share both, so 6 holds as it stands. Nothing is guaranteed of
    the order in which the array's posts are made.
 
-Instruction fetch, dispatch and least intervals (section 3) only make starts later, and leave those
-of a queue in order: nothing here relies on how late.
+Instruction fetch, dispatch and least intervals (section 3) only make starts later, and leave the
+starts of a queue in order: nothing here relies on how late.
 
 Everything else is assumed to be possible. This module holds 1 to 7 and 9 as numbers.
 """

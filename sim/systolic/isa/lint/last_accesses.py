@@ -33,7 +33,7 @@ class NotedAccess:
 
     visit: its place in the pass. live: it has not been overwritten. links: later instructions of
     the same engine that are done only after this one, although no semaphore says so. done_for: the
-    queues, as bits, of which an instruction was met that starts after this write is done, or this
+    queues, as bits, with an instruction that was met and starts after this write is done, or this
     read is made, and so do all behind it.
     """
 

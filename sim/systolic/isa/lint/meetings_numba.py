@@ -19,7 +19,7 @@ from systolic.arrays import Array, Integers, Mask
 # Columns of `places`. SHAPE: row of `shapes`. CELL, CELL_STOP: the pieces of buffers that it is in.
 FIRST, STOP, LOW, HIGH, SHAPE, CELL, CELL_STOP, IN_RESULT, PLACE_COLUMNS = range(9)
 
-# Columns of `shapes`: those of a Footprint. IS_LONG: its runs are too many to be taken for a cover.
+# Columns of `shapes`: fields of a Footprint. IS_LONG: too many runs to be taken for a cover.
 # From STEPS on: (step, count), PAIRS of them at most; a count of 0 stands where there is none.
 RUN, REPEATS, IS_LONG, STEPS = range(4)
 PAIRS = 5  # an access that an offset moves has a pair more than others

@@ -218,7 +218,7 @@ class _Multiplies(NamedTuple):
 
     @classmethod
     def of(cls, structure: Structure) -> _Multiplies | None:
-        """Return those of a program; None if there is none, or if they stand side by side."""
+        """Return the MatMuls of a program; None if there are none, or if there are tiles."""
         work = structure.program.instructions
         members = [index for index, each in enumerate(work) if isinstance(each, MatMul)]
         if structure.has_tiles or not members:

@@ -37,7 +37,7 @@ def is_clean(
     effects: Effects,
     inputs: Iterable[Access] | None,
 ) -> bool:
-    """Return True only if the pass of `races` finds nothing; the arguments are those of the pass.
+    """Return True only if the pass of `races` finds nothing; it takes the same arguments.
 
     False says nothing: there may be a finding, or too much is left open.
     """
@@ -86,7 +86,7 @@ def _reading_targets(work: Sequence[Instruction], table: AccessTable) -> Mask:
 
 
 def _notes(table: AccessTable, queues: int) -> Meetings:
-    """Return notes without a record, with room for those of all accesses."""
+    """Return notes without a record, with room for the records of all accesses."""
     count, places = len(table.place_of) + len(table.inputs), len(table.places)
     partitions = int(table.places[:, STOP].max(initial=0))
     return Meetings(

@@ -1,6 +1,6 @@
 """Instructions that write a word twice, or read a word that they have overwritten.
 
-The values of an instruction are those of reading all its operands first. But engines and DMA queues
+By the contract an instruction reads all its operands first. But engines and DMA queues
 write while they still read. This module finds the instructions whose values would differ by that.
 Where a number says as the instruction runs what is read or written, all of its range counts, and
 any byte that is both is a finding.
@@ -193,7 +193,7 @@ def _blockwise(
 ) -> tuple[Integers, Integers]:
     """Take a block to be written at once: what follows its first group comes later still.
 
-    A scale is written with the last of its group, of which it is one.
+    A scale is written with the last element of its group.
     """
     read, made = block(instruction)
     if target in scales_touched(instruction):

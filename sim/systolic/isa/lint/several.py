@@ -6,8 +6,8 @@ waits for a post of it, or that follows one of these. Two accesses of different 
 bytes, one of them a write, that have no order are a race; bytes that are read, and that no
 instruction before writes nor an input holds, are unwritten.
 
-The order here is that of whole instructions, and what it finds is surely wrong. The finer order
-within one core, and races between its own units, are those of programs of one core (`lint`).
+The order here is the order of whole instructions, and what it finds is surely wrong. The finer
+order within one core, and races between its own units, are found in programs of one core (`lint`).
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ def _unwritten(
     touches: list[_Touch],
     there: list[Footprint],
 ) -> Iterator[Diagnostic]:
-    """Yield reads of which no byte is an input's, and none is written by what may come before."""
+    """Yield reads whose bytes are neither an input's nor written by what may come before."""
     writers = [touch for touch in touches if touch.is_write]
     for touch in touches:
         if touch.is_write or any(touch.footprint.boxes_meet(each) for each in there):

@@ -34,7 +34,7 @@ def place_in_state_buffer(
 ) -> Placement:
     """Place ``shape`` in the tiles of its layout.
 
-    block: the tile T(p,q) of a shape without tiles; None: that of ``in_rows``. Raises LayoutError
+    block: the tile T(p,q) of a shape without tiles; None: ``in_rows``'s. Raises LayoutError
     for a block beside tiles.
     """
     if block is not None and shape.layout.tiles:
@@ -55,8 +55,8 @@ def in_rows(
 
     The most minor ``along`` dimensions lie along the address, and the ``shared`` dimensions before
     them share the partitions. All others count matrices. A tile has as many rows as there are, at
-    most one for each partition; or some ``together``, of which each partition has one behind the
-    other.
+    most one for each partition; or ``together`` of them, one behind the
+    other in each partition.
     """
     sizes = ordered_dims(shape.dims, shape.layout)
     cut = max(0, len(sizes) - along)

@@ -207,7 +207,7 @@ class Placement:
         return max(1, self.partitions_used // self.spreading.rows)
 
     def _digits(self) -> list[int]:
-        """Return the physical dimensions; that of the grid is split into address and level."""
+        """Return the physical dimensions; the grid's dimension is split into address and level."""
         dims, grid = self.spreading.dims, self.spreading.grid
         if grid is None:
             return list(dims)

@@ -27,7 +27,7 @@ from systolic.layout.tile import COMBINE
 
 @dataclass(frozen=True, slots=True)
 class Spreading:
-    """The physical dimensions ``dims``, of which ``row`` and ``grid`` give the partition.
+    """The physical dimensions ``dims``; ``row`` and ``grid`` give the partition.
 
     Both are numbers of a physical dimension, or None if there is only one (virtual) row or one tile
     along the rows. ``stack`` is how many tiles stand on one another.

@@ -62,7 +62,7 @@ class Nest:
         for size, from_stride, to_stride in zip(
             self.sizes, self.source_strides, self.target_strides, strict=True
         ):
-            # The target's strides are those of nested digits: dividing by the largest first gives
+            # The target's strides are strides of nested digits: dividing by the largest first gives
             # the only possible digits.
             digit = rest // to_stride
             rest = rest - digit * to_stride

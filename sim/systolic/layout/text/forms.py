@@ -19,7 +19,7 @@ ArrayForm = TypeVar("ArrayForm")
 
 @dataclass(frozen=True, slots=True)
 class DynamicDimension:
-    """A dimension of which only an upper limit is known; None if not even that is."""
+    """The upper limit of a dimension if nothing else is known of it; None: not even that."""
 
     limit: int | None
 

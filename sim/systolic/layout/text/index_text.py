@@ -20,7 +20,7 @@ def read_index(text: str, rank: int) -> tuple[int, ...]:
     An empty text is the index of a scalar. Letters may stand in any order.
 
     Raises:
-        LayoutError: other words, or letters that are not those of the dimensions.
+        LayoutError: other words, or letters that are not the dimensions' letters.
 
     """
     parts = text.replace(",", " ").split()

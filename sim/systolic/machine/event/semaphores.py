@@ -31,7 +31,8 @@ def posted_in_order(program: Program) -> list[bool]:
 
     That is proved of three kinds of posters, if a semaphore has but one of them:
 
-    * a DMA queue. The bytes of a copy move behind those of the copy before (contract, section 6).
+    * a DMA queue. The bytes of a copy move behind the bytes of the copy before (contract, section
+    6).
     * the array's loads on one tile. A load starts behind the last read of the one before.
     * its multiplies on one tile, all with results of one width, all when done or all row by row. A
       vector enters behind those before it, and reaches a given column after the same time.

@@ -1,13 +1,12 @@
 """The functions of the activation engine, one row each: what a lane makes of one float32.
 
-Contract: a function is numpy's float64 result for the float32 argument (of erf, that of Python's
-`math`), rounded to float32 once (nearest even). Sums, products, quotients and square roots are
-thereby correctly rounded, as IEEE 754 demands; exp, log, sin, tanh, erf, arctan and what is made of
-them may differ between platforms only where the float64 results of their mathematical libraries
-fall on two sides of a rounding boundary of float32, about once in 2^28 arguments. numpy's own
-float32 functions would be neither: its exp misses the nearest float32 for four arguments in ten,
-and takes other paths on other processors.
-A NaN gives a NaN.
+Contract: a function is numpy's float64 result for the float32 argument (of erf, the result of
+Python's `math`), rounded to float32 once (nearest even). Sums, products, quotients and square roots
+are thereby correctly rounded, as IEEE 754 demands; exp, log, sin, tanh, erf, arctan and what is
+made of them may differ between platforms only where the float64 results of their mathematical
+libraries fall on two sides of a rounding boundary of float32, about once in 2^28 arguments. numpy's
+own float32 functions would be neither: its exp misses the nearest float32 for four arguments in
+ten, and takes other paths on other processors. A NaN gives a NaN.
 """
 
 from __future__ import annotations

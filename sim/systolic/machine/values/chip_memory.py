@@ -38,7 +38,7 @@ class ChipMemory:
         )
 
     def of(self, at: str, own: str = "") -> Memory:
-        """Return the memory of a core by its name, "": that of `own`; a processor has DRAM only."""
+        """Return the memory of a core by its name, "": `own`'s; a processor has DRAM only."""
         place = place_of(at or own)
         return self.dram if place is None or place.kind != "core" else self.cores[place.number]
 

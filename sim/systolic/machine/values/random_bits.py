@@ -3,7 +3,7 @@
 It counts instead of carrying a state, so that elements come out the same in any order: the seed,
 the lane and the element, each times an odd number, are added up, and the sum is mixed by the last
 steps of MurmurHash3 (fmix32, Appleby, public domain). All of it modulo 2^32. It is no generator for
-cryptography, nor that of any product.
+cryptography, nor the generator of any product.
 """
 
 from __future__ import annotations

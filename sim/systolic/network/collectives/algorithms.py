@@ -2,7 +2,7 @@
 
 ring: every rank sends to the next one; a chunk is reduced in the order of the ranks on its way.
 torus: the same along one dimension after the other, with a barrier after each, also the last; the
-data are cut into as many parts as there are dimensions, each of which begins with another one, so
+data are cut into as many parts as there are dimensions; each part begins with another one, so
 that the links of all dimensions work at once. halving_doubling: partners at half the distance in
 each step, with half the data (Thakur, Rabenseifner and Gropp, 2005). tree: a binomial tree. direct:
 everybody sends to everybody.
@@ -372,7 +372,7 @@ def direct_broadcast(ranks: Ranks) -> CollectiveProgram:
 
 
 def send_receive(ranks: Ranks) -> CollectiveProgram:
-    """Let every rank send its data to the next, and receive those of the one before."""
+    """Let every rank send its data to the next, and receive the data of the one before."""
     builder = ProgramBuilder(ranks.count, 1)
     builder.send(ranks.every, (ranks.every + 1) % ranks.count, 0, 1, Receipt.COPY)
     return builder.build()

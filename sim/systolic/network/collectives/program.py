@@ -1,6 +1,6 @@
 """A collective as a list of sends, in columns: the form that lowerings make.
 
-Data are cut into chunks, and every chunk into slices, each of which goes its way by itself. A send
+Data are cut into chunks, and every chunk into slices; each slice goes its way by itself. A send
 moves one slice of a stretch of chunks. Sends of one step see the data as the step before has left
 them. Not here: the algorithms (`algorithms`), bytes and times (`collective`), values (`values`).
 """

@@ -1,6 +1,6 @@
 """`systolic.network.exchange`: what a collective leaves at each rank, summed in its own order.
 
-The sends of the program are made on numpy arrays, step by step; so the values are those of the
+The sends of the program are made on numpy arrays, step by step; so the values are the values of the
 messages that the network moves. Sums are of the arrays' own type, one rounding each.
 """
 

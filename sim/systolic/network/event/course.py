@@ -189,7 +189,7 @@ class Runner:
         )
 
     def _repeat(self, stretch: int, count: int) -> None:
-        """Add packets whose times are those of the last stretch, shifted once for each stretch."""
+        """Add packets with the times of the last stretch, shifted once for each stretch."""
         if not count:
             return
         granted = self.course.granted[0]

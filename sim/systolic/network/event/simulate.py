@@ -21,8 +21,8 @@ def simulate(
 ) -> NetworkOutcome:
     """Return what the network does with the traffic.
 
-    hops: whether each hop is recorded, for which there are no trains. arrivals: whether that of
-    each packet is kept. train_packets: the fewest packets that are sent together; None for no
+    hops: whether each hop is recorded, for which there are no trains. arrivals: whether the arrival
+    of each packet is kept. train_packets: the fewest packets that are sent together; None for no
     trains.
     """
     with collector_at_rest():  # a run has many objects, and leaves no cycles of references

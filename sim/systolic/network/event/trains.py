@@ -23,7 +23,7 @@ MOST_COURSES = 512
 
 
 class TrainLinks(Links):
-    """Links with trains. courses: those of trains seen before."""
+    """Links with trains. courses: of trains seen before."""
 
     def __init__(
         self, network: Network, traffic: Traffic, *, arrivals: bool, fewest_packets: int
@@ -168,7 +168,7 @@ class TrainLinks(Links):
             self._settle_fifo(train, hop, offsets, counts, tick)
 
     def _settle_past(self, train: Train, tick: int) -> None:
-        """Settle a train of which nothing is left on its links."""
+        """Settle a train that has left all its links."""
         message, course = train.message, train.course
         place, behind = 0, len(train.standing)
         for hop, leg in enumerate(message.legs):

@@ -85,8 +85,8 @@ class Page:
         """Write one line of text at (x, y).
 
         ha, va: which point of the text lies there: its left, center or right, its top, middle or
-        bottom. The "middle" is that of capitals and digits. backed: on a white ground, so that
-        the text can be read above other drawings.
+        bottom. The "middle" is the middle of capitals and digits. backed: on a white ground, so
+        that the text can be read above other drawings.
         """
         letters = lettering(text, size, weight)
         left = x * style.DPI - BEFORE[ha] * letters.advance

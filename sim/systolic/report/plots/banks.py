@@ -91,7 +91,7 @@ def _uses(run: PlotRun) -> Iterator[tuple[tuple[str, int, str], int, int]]:
 
 
 def banks_of(chip: Chip, touch: Touch) -> range:
-    """Return the banks from that of the first byte to that of the last; DRAM's are not meant."""
+    """Return the banks from the first byte's to the last byte's; DRAM's are not meant."""
     if touch.buffer == "dram":
         return range(0)
     is_state = touch.buffer == "state_buffer"

@@ -26,7 +26,7 @@ from systolic.report.summary.wording import number, percent, plural, ratio_text
 NO_PRODUCT = "no product"
 """Stands for what binds an operation that has no bound of the array's time."""
 MANY = 40
-"""Operations of which those without a bar to be seen are left out."""
+"""Beyond this many operations, operations without a visible bar are left out."""
 SEEN = 0.0005
 """Part of all bars that can be seen."""
 MOST_ROWS = 120

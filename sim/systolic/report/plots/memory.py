@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FILL, MAP, GAP = 0.9, 4.2, 0.25
 """Heights in inches: of the bytes alive over time, and of the map."""
 MOST_BOXES = 6000
-"""If there are more lives, those of equal bytes and operation are joined, column by column."""
+"""If there are more lives, lives of equal bytes and operation are joined, column by column."""
 OUTLINE, LEAST_OUTLINED = 0.3, 0.03
 """How wide an outline is, in points, and from which height in inches on a box has one."""
 MOST_NAMES, MOST_SWATCHES = 150, 7
@@ -71,7 +71,7 @@ class MemoryBox(NamedTuple):
 
 
 def memory_boxes(lives: Sequence[Life], names: Sequence[str], window: Interval) -> list[MemoryBox]:
-    """Return the boxes of lives in a window, of which each has a name.
+    """Return the boxes of lives in a window, each with a name.
 
     Where there are too many, lives of equal bytes and name are joined in columns of the picture, so
     that none is lost.

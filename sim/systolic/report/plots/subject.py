@@ -16,7 +16,7 @@ class Touch(NamedTuple):
     """An instruction reads or writes a box of a buffer.
 
     buffer: "state_buffer", "result_buffer" or "dram". bytes: from the first byte to behind the last
-    in each partition. size_bytes: of all elements, those of a repeated one too.
+    in each partition. size_bytes: of all elements, a repeated one's too.
     """
 
     instruction: int
@@ -46,7 +46,7 @@ class Life(NamedTuple):
     """Bytes of the state buffer hold what one instruction wrote, from tick `first` to `stop`.
 
     writer: the instruction; -1 for what lay there at cycle 0. partitions, bytes: the box around
-    the bytes, of which there are `size_bytes`. It ends with its last read, or where it is
+    the `size_bytes` bytes. It ends with its last read, or where it is
     overwritten unread; what nothing reads or overwrites stays to the end of the run.
     """
 

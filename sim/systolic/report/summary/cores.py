@@ -32,7 +32,7 @@ class Moved(NamedTuple):
 
 
 def traffic(copies: Sequence[Moved], trace: Trace) -> dict[str, int]:
-    """Return the bytes sent, received and written by all copies; those of a second target again.
+    """Return the bytes sent, received and written by all copies; bytes of a second target again.
 
     Raises:
         SimulationError: they differ, which would be a mistake of the simulator.

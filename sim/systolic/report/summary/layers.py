@@ -124,7 +124,7 @@ def _at_it(operation: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _row(operation: Mapping[str, Any], notable: float, *, divided: bool) -> LayerRow:
-    """Return the row of an operation. notable: the fewest cycles of which to say what is lost."""
+    """Return the row of an operation. notable: the fewest cycles whose loss is told."""
     bound, (streamed, turned, lost) = operation["bound"], _array_time(operation)
     taken, utilisation = operation["cycles"], operation["utilisation"]
     if divided:

@@ -38,6 +38,8 @@ MOST_ARRAYS = 8
 FIRST_ARRAYS = 4
 MOST_REASONS = 4
 """How many reasons of lost cycles are named."""
+MOST_NUMBERED = 2
+"""How many operations are named that take places by numbers."""
 BUSY = "streaming"
 UNCHECKED = (
     "skipped: a race may end otherwise on another chip or engine; systolic lint lists what it finds"
@@ -88,6 +90,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
             table.add_row(Text(operation["name"]), Text(operation_text(operation)))
             if lost := lost_text(operation):
                 table.add_row("lost", Text(lost))
+    if text := any_numbers_text(summary):
+        table.add_row("cycles", Text(text))
     for row, text in enumerate(transposed_texts(summary)):
         table.add_row("" if row else "transposed", Text(text))
     if "blocks" in summary:
@@ -209,6 +213,21 @@ def operation_text(operation: Mapping[str, Any]) -> str:
     if cycles < bound["cycles"]:
         return f"{text}; alone it needs {best}"
     return f"{text}, {percent(cycles - bound['cycles'], bound['cycles'])} above the {best} it needs"
+
+
+def any_numbers_text(summary: Mapping[str, Any]) -> str:
+    """Return for which numbers of places the cycles are given; "" if no operation takes any."""
+    operations = summary.get("operations", ())
+    taken = [(each["name"], each.get("any_numbers_in")) for each in operations]
+    found = [f"{name} by {tensor}" for name, tensor in taken if tensor]
+    if not found:
+        return ""
+    left = len(found) - MOST_NUMBERED
+    more = f" and {plural(left, 'other')}" if left > 0 else ""
+    return (
+        f"are for any numbers of places ({', '.join(found[:MOST_NUMBERED])}{more}): they never "
+        f"depend on values"
+    )
 
 
 def lost_text(operation: Mapping[str, Any]) -> str:

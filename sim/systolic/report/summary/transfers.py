@@ -44,7 +44,7 @@ def transfer_record(transfers: Transfers) -> dict[str, Any]:
 
 
 def runs_text(record: Mapping[str, Any]) -> str:
-    """Return how many bytes were moved, in how many contiguous runs of which lengths."""
+    """Return how many bytes were moved, in how many contiguous runs of each length."""
     shown = record["runs"][:SHOWN_LENGTHS]
     listed = [f"{number(each['count'])} of {plural(each['bytes'], 'byte')}" for each in shown]
     more = len(record["runs"]) - len(shown)

@@ -29,8 +29,8 @@ def _numpy_text(differs: int) -> str:
         return "yes"
     return (
         f"in all but {plural(differs, 'element')}, as on a real array: a multiplication by the "
-        "identity turns -0.0 into +0.0 and spreads a NaN or an infinity over its column of the "
-        "block"
+        "zeros of an identity, or between weights, turns -0.0 into +0.0 and spreads a NaN or an "
+        "infinity to its neighbours"
     )
 
 

@@ -20,8 +20,8 @@ from systolic.report.sweeps.sensitivity import sensitivity_marks
 class SweepRows:
     """A sweep that was run: its rows without those that failed, and what its table says.
 
-    zips: groups of keys that go together. objectives: the columns that pictures show. large: those
-    of them of which more is better.
+    zips: groups of keys that go together. objectives: the columns that pictures show. large: the
+    objectives where more is better.
     """
 
     name: str

@@ -35,7 +35,7 @@ class FrontMarks:
 def front_marks(rows: Sequence[PointRow], x: str, y: str, large: Sequence[str] = ()) -> FrontMarks:
     """Return the marks of rows that have both objectives, the columns `x` and `y`.
 
-    large: objectives of which more is better; of all others less is.
+    large: objectives where more is better; of all others less is.
     """
     signs = [-1.0 if name in large else 1.0 for name in (x, y)]
     places = [

@@ -35,7 +35,7 @@ class LinesMarks:
 def lines_marks(
     rows: Sequence[PointRow], zips: Sequence[Sequence[str]] = (), column: str = TIME
 ) -> LinesMarks:
-    """Return the lines of rows, at least one, of which each has the column.
+    """Return the lines of rows, at least one; each row has the column.
 
     On the axis is the one with most values (the first of several), but for `compile.via`.
     """

@@ -69,7 +69,7 @@ class Film:
     is_dark: bool = False
 
     def save(self, path: Path, progress: Progress = lambda done, total: None) -> None:
-        """Write the film, whole or not at all; its format is that of the file's ending.
+        """Write the film, whole or not at all; its format follows from the file's ending.
 
         Raises SystolicError if nothing was multiplied, or ffmpeg is needed and not there.
         """

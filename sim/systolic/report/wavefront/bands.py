@@ -29,7 +29,7 @@ from systolic.trace.words import WordTable
 
 Phase = Literal["load", "stream", "next", "drain"]
 PHASES: tuple[Phase, ...] = ("load", "stream", "next", "drain")
-"""The phase "next" is that of the vectors of every second multiply: so two multiplies that follow
+"""Vectors of every second multiply have the phase "next": so two multiplies that follow
 each other at once can be told apart."""
 
 Shares = npt.NDArray[np.float64]

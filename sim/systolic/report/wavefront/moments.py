@@ -14,7 +14,8 @@ import numpy.typing as npt
 from systolic.array_distances import cycles_to
 from systolic.hw.spec import Chip
 from systolic.spans import Interval
-from systolic.trace.grid import GridHistory, LoadPass, MatMulPass
+from systolic.trace.grid import GridHistory
+from systolic.trace.passes import LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes, Trace
 from systolic.trace.words import WordTable
 

@@ -86,7 +86,7 @@ def largest_of(band: Band) -> float:
 
 
 def _ramp(colours: tuple[str, ...], share: npt.NDArray[Any]) -> Shares:
-    """Return colours between those of a ramp; share: 0 to 1, NaN for none."""
+    """Return colours between the colours of a ramp; share: 0 to 1, NaN for none."""
     stops = np.linspace(0, 1, len(colours))
     channels = np.array([style.rgb(colour) for colour in colours]) / 255
     return np.stack([np.interp(share, stops, channel) for channel in channels.T], axis=-1)

@@ -43,8 +43,8 @@ class Panel:
     written, fresh, drained: [M, N] masks of the first multiply's results in the result buffer:
     there, written in this cycle, read by the engine. `results`: their values. double: weights
     wait in shadow registers. vector: [R, C] the number of the vector in each PE, -1 where none.
-    state_buffer: what its partitions give and take, of which `column` is this cycle.
-    has_values: operands were kept, so that weights, sums and results are those of the run.
+    state_buffer: what its partitions give and take; `column` is this cycle.
+    has_values: operands were kept, so that weights, sums and results are the run's.
     """
 
     cycle: int
@@ -85,7 +85,7 @@ class _FirstResults:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The first tile of a run, from any cycle of which a panel is made."""
+    """The first tile of a run: a panel can be made of each of its cycles."""
 
     trace: Trace
     results: _FirstResults
@@ -97,7 +97,7 @@ class Scene:
     def of(
         cls, chip: Chip, trace: Trace, cycles: Interval, colouring: Colouring = "activity"
     ) -> Scene:
-        """Return the scene of a run; cycles: those of which panels are wanted."""
+        """Return the scene of a run; cycles: for which panels are wanted."""
         written = result_times(chip, trace.grid.matmuls[0])
         results = _FirstResults(trace.grid.results(0), written, _read_times(chip, trace, written))
         axis = CycleAxis(cycles.first, cycles.stop)

@@ -86,8 +86,8 @@ def wavefront_page(
 ) -> Page:
     """Return the page of the picture, made by `page_of(width, height)`.
 
-    cycles: that the diagram shows; None for those of the run's first tile. Raises SystolicError if
-    values are to be coloured and the run has none, or too many.
+    cycles: that the diagram shows; None for the cycles of the run's first tile. Raises
+    SystolicError if values are to be coloured and the run has none, or too many.
     """
     when = moments(chip, trace)
     if when is None:

@@ -45,7 +45,7 @@ Pins = dict[str, Pin]
 
 
 def is_shipped(file: Path) -> bool:
-    """Return whether a file is that of the counts which come with systolic."""
+    """Return whether a file is the one with the counts that come with systolic."""
     try:
         return file.samefile(PINS)
     except (OSError, ValueError):  # no such file, or a name that cannot be one
@@ -177,7 +177,7 @@ def _table(name: str, pin: Pin, chip: str | None) -> str:
 
 
 def _key_of(chips: dict[str, PinnedChip], tables: PinnedChip) -> str:
-    """Return the key of a chip among those of a file; one that is not yet there is added."""
+    """Return the key of a chip among a file's keys; one that is not yet there is added."""
     name, number = str(tables["name"]), 1
     key = name
     while chips.setdefault(key, tables) != tables:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from systolic.trace.grid import GridShape
+from systolic.trace.passes import GridShape
 from systolic.trace.records import Trace
 
 

@@ -1,6 +1,6 @@
 """A run as a table in Parquet, which pandas, polars and DuckDB read.
 
-Each row is a record, and column `record` says of which kind; columns that a kind does not have are
+Each row is a record, and column `record` names its kind; columns that a kind does not have are
 null. The rows of a kind stand together in row groups of their own, so that a reader that asks for
 one kind skips the others. Needs pyarrow, which is loaded only when a run is written.
 """

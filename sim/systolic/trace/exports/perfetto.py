@@ -64,7 +64,7 @@ def _events(observed: Observed) -> Iterator[TraceEvent]:
 
 
 def _group(observed: Observed, place: str) -> int:
-    """Return the number of the group of a core or processor; of one core that of the units."""
+    """Return the number of the group of a core or processor; of one core the units' group."""
     return PLACES + observed.places.index(place) if place else UNITS
 
 

@@ -16,8 +16,8 @@ from systolic.trace.exports.vcd import vcd
 class Format(NamedTuple):
     """write: writes a run to an open file, piece by piece.
 
-    requires: the library that it needs besides those of every installation. The extra that brings
-    the library has the name of the format.
+    requires: the library that it needs besides the libraries of every installation. The extra that
+    brings the library has the name of the format.
     """
 
     write: Callable[[Observed, BinaryIO], None]

@@ -30,7 +30,7 @@ SCALES = ("1 ns", 10**6), ("100 ps", 10**5), ("10 ps", 10**4), ("1 ps", 10**3), 
 ARRAY, IDLE, STREAMING = "pe_array", "idle", "streaming"
 NONE = "none"
 COMMANDS = "commands"
-"""The scope of what a management processor does, in that of the processor."""
+"""The scope of what a management processor does, within the processor's scope."""
 SignalChange: TypeAlias = tuple[int, str]
 """A tick, and the value from then on."""
 
@@ -152,7 +152,7 @@ def _code(number: int) -> str:
 
 
 def _scopes(observed: Observed) -> Iterator[_Scope]:
-    """Yield each scope; those of a core stand together."""
+    """Yield each scope; scopes of a core stand together."""
     units, rows_fit = _Units(observed), _rows_fit(observed)
     for place in observed.places or ("",):
         for unit in observed.trace.labels:

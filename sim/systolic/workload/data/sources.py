@@ -46,7 +46,7 @@ class DataSource:
     """Where elements come from: "arange", "random" (with a seed), or "file" (with a path).
 
     deviation: the standard deviation of random floating-point numbers. array: which array of a file
-    that holds several by name. images: of these elements only those of some images.
+    that holds several by name. images: only the elements of some images.
     """
 
     kind: Literal["arange", "random", "file"]

@@ -12,7 +12,7 @@ from typing import Any
 from systolic.workload.importers.form import ModelForm, ModelNode
 
 PIECES = ("activation", "binary", "reduce", "reshape", "select", "cast")
-"""Kinds of operations of which a function or a norm may be made."""
+"""Kinds of operations that a function or a norm may be made of."""
 ROOTS = ("binary", "activation", "select")
 MOST_PIECES = 96
 """A function of errors in pieces has some eighty."""

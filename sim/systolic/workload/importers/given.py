@@ -19,8 +19,8 @@ class ModelGiven:
     """Sizes that a file leaves open, and arrays of inputs; a reader takes what it needs.
 
     shapes: the dimensions of an input by its name, or one size by the name of an open dimension.
-    values: arrays by the names of inputs, or the .npy files that hold them. An open size is that of
-    the array.
+    values: arrays by the names of inputs, or the .npy files that hold them. An open size is taken
+    from the array.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class ModelGiven:
 
 
 NOTHING_GIVEN = ModelGiven()
-"""A model with its own sizes, no shape of which depends on an input."""
+"""A model with its own sizes; none of its shapes depends on an input."""
 
 
 def given_of_text(text: str) -> ModelGiven:

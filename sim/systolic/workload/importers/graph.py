@@ -51,7 +51,7 @@ def as_graph(
 ) -> Imported:
     """Return a form as a graph whose results lie as `shapes` say.
 
-    names: those of the results (none: output_0, output_1, ...). place: the words for an offset in
+    names: of the results (none: output_0, output_1, ...). place: the words for an offset in
     the file.
 
     Raises:

@@ -52,7 +52,7 @@ def _onnx(data: bytes, folder: Path, given: ModelGiven) -> Imported:
 
 
 def read_onnx(model: Any, folder: Path, given: ModelGiven = NOTHING_GIVEN) -> Imported:
-    """Return a model that is a message of the package onnx. folder: that of external data."""
+    """Return a model that is a message of the package onnx. folder: of external data."""
     lowered = lower_onnx(model, folder, given)
     shapes = [lowered.form.shape(each) for each in lowered.results]
     plain = [Shape(each.element_type, each.dims) for each in shapes]

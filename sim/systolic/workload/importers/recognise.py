@@ -3,8 +3,8 @@
 Exporters take functions and norms apart, each in its own way: a gelu is eight operations in one
 file and five in the next. So pieces are not compared with patterns. A *cone* is the operations
 between one tensor and another, if nothing else takes what they make. The float64 result of a cone
-is compared with that of each operation that it might be, on numbers of all sizes. One that agrees
-takes the place of all pieces.
+is compared with the result of each operation that it might be, on numbers of all sizes. One that
+agrees takes the place of all pieces.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _norms(form: ModelForm, cone: Cone) -> Iterator[Recognised]:
 
 
 def _dims(form: ModelForm, cone: Cone) -> list[tuple[int, ...]]:
-    """Return the dimensions of a cone's source, and those of the lines of numbers that join it."""
+    """Return the dimensions of a cone's source, and of the lines of numbers that join it."""
     first, *others = (form.shapes[name] for name in cone.sources)
     return [first.dims, *((shape.num_elements(),) for shape in others)]
 
@@ -271,7 +271,7 @@ def _of_channels(form: ModelForm, cone: Cone, settings: Mapping[str, Any]) -> Re
 
 
 def _small_numbers(form: ModelForm, cone: Cone) -> list[float]:
-    """Return the small constants of a cone, one of which may be an epsilon."""
+    """Return the small constants of a cone; one may be an epsilon."""
     found = [node.attributes.get("bias", 0.0) for node in cone.nodes]
     found += [
         float(form.constants[name].flat[0])

@@ -3,7 +3,7 @@
 Of all elements along an axis the one whose number is the place is kept, all others become 0, and
 the sum is the element. Values stay as they are (but -0.0 becomes +0.0), and cycles depend on no
 value.
-The work is that of all elements of the axis for each place.
+Each place takes work for all elements of the axis.
 """
 
 from __future__ import annotations

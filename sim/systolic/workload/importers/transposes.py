@@ -98,7 +98,7 @@ class _Sinking:
         return self._made[name]
 
     def turned(self, source: str, order: AxisOrder, name: str, out: Shape | None = None) -> str:
-        """Return a tensor with its dimensions in an order; `name` is that of the old one."""
+        """Return a tensor with its dimensions in an order; `name` is the old one's."""
         own, maker = self.new.shapes[source], self.old.maker(name)
         if source in self.new.constants:
             return self.new.whole(self.new.constants[source].transpose(order))
@@ -251,7 +251,7 @@ def _reshape(at: _Sinking, node: ModelNode) -> bool:
 
 
 def _groups(dims: Sequence[int], out: Sequence[int]) -> list[tuple[int, int, list[int]]] | None:
-    """Return parts of dimensions, first to before stop, and those of `out` that they become."""
+    """Return parts of dimensions, first to before stop, and what they become in `out`."""
     found, one, other = list[tuple[int, int, list[int]]](), 0, 0
     while one < len(dims) or other < len(out):
         first, begun = one, other

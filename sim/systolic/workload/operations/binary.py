@@ -44,7 +44,7 @@ Dimensions = Annotated[tuple[int, ...], Field(strict=False)]
 
 @dataclass(frozen=True, slots=True)
 class BinaryAttributes(Attributes):
-    """The operator, and the dimensions with which those of the lower-rank operand are matched."""
+    """The operator, and the dimensions that the lower-rank operand's are matched with."""
 
     operator: Annotated[
         OperatorName, Field(description="operator of the engines, such as add or greater")
@@ -170,7 +170,7 @@ def result_dims(shapes: Sequence[Shape], attributes: BinaryAttributes) -> tuple[
 def placed_dims(
     dims: Sequence[int], out: Sequence[int], given: Sequence[int]
 ) -> tuple[int | None, ...]:
-    """Return, for each dimension of the result, that of an operand of `dims`; None for none."""
+    """Return, for each dimension of the result, the dimension of an operand of `dims`, or None."""
     if len(dims) == len(out):
         return tuple(range(len(out)))
     places = {number: place for place, number in enumerate(given)}
@@ -206,7 +206,7 @@ def _in_dims(array: Array, out: tuple[int, ...], given: Sequence[int]) -> Array:
 def _exact(arrays: Sequence[Array], out: Shape, attributes: BinaryAttributes) -> Array:
     operator = OPERATORS[attributes.operator]
     lhs, rhs = _spread(arrays, out, attributes)
-    if operator.floats is None:  # of bits: there is no result but that of 32
+    if operator.floats is None:  # of bits: the only result is of 32
         bits = [convert(array, np.dtype(np.int32)) for array in (lhs, rhs)]
         return _computed(operator, bits, np.int32).astype(np.int64)
     integer = lhs.dtype.kind in "iu" and rhs.dtype.kind in "iu" and operator.integers is not None

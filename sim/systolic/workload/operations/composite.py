@@ -1,7 +1,8 @@
 """Operations that are made of others: their parts, and the results that follow from the parts.
 
 A composite is lowered as its parts are, under its own name (`systolic.workload.expand`). Its
-result, bit for bit, is that of the parts in their order; in float64 it has a formula of its own.
+result, bit for bit, is the result of the parts in their order; in float64 it has a formula of its
+own.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ MakeRowParts = Callable[[Sequence[Shape], Shape, Any, RowWork], list[CompositePa
 def reference_of(
     make: MakeParts, by_rows: MakeRowParts | None = None
 ) -> Callable[[Sequence[Array], Shape, Any, Rules], Array]:
-    """Return the function that gives a composite's result from those of its parts.
+    """Return the function that gives a composite's result from its parts' results.
 
     by_rows: gives its parts by instructions of whole rows, where engines can.
     """

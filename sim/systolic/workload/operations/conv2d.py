@@ -1,9 +1,9 @@
 """Convolution of images: each result is a sum over the pixels of a window and over channels.
 
 Source [images, height, width, channels], weights [height, width, channels of a group, filters],
-result [images, height, width, filters], in any layouts. The contract is that of a product whose K
-are the elements of a window, in the order of the weights: pixels in row-major order, and of each
-all channels. Padding is zeros, which are multiplied like any other element.
+result [images, height, width, filters], in any layouts. The contract is the contract of a product
+whose K are the elements of a window, in the order of the weights: pixels in row-major order, and of
+each all channels. Padding is zeros, which are multiplied like any other element.
 """
 
 from __future__ import annotations

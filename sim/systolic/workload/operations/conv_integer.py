@@ -1,7 +1,7 @@
 """Convolution of quantised images: (source - zero point) with (weights - zero point), in s32.
 
 Padding stands for 0, so it has the source's zero point. What zero points add to the convolution of
-the bytes as they are is taken away: one times the sums of filters, one times those of windows.
+the bytes as they are is taken away: one times the sums of filters, one times the sums of windows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convolutions along one, two or three axes: their sizes, and their parts, which are of two.
 
 Tensors are [images, pixels..., channels], weights [pixels..., channels of a group, filters]. Along
-one axis the pixels are those of an image of one row. Along three, the planes of a window lie side
+one axis the pixels form an image of one row. Along three, the planes of a window lie side
 by side as further channels, so that one convolution of images adds all of them.
 """
 
@@ -36,7 +36,7 @@ class ConvAttributes(Attributes):
     ] = 1
 
     def along(self, count: int) -> ConvolvedAxes:
-        """Return where windows lie along so many axes."""
+        """Return where windows lie along `count` axes."""
         return axes_of(count, self.stride, self.padding, self.dilation)
 
 
@@ -65,7 +65,7 @@ class ConvolvedAxes:
         return tuple((low + n + high - reach) // step + 1 for n, reach, step, (low, high) in each)
 
     def spread(self, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[int, ...]:
-        """Return how many pixels windows of so many numbers reach, padding taken away."""
+        """Return how many pixels `sizes` windows along each axis reach over, without padding."""
         each = zip(sizes, self.reach(kernel), self.stride, self.padding, strict=True)
         return tuple((n - 1) * step + reach - low - high for n, reach, step, (low, high) in each)
 
@@ -73,7 +73,7 @@ class ConvolvedAxes:
 def axes_of(
     count: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> ConvolvedAxes:
-    """Return where windows lie along so many axes; defaults are for any number.
+    """Return where windows lie along `count` axes; defaults are for any number.
 
     Raises:
         WorkloadError: a key has numbers for another number of axes, or too small ones.

@@ -28,6 +28,7 @@ from systolic.workload.operations.row import (
     RowWork,
     check_gives,
     counted,
+    first_shape,
     is_integer,
     plain,
 )
@@ -71,10 +72,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: CumulativeAttributes
             f"exclusive: nothing comes before the first element, and nothing has no "
             f"{attributes.fold}; only a sum or a product is exclusive"
         )
-
-
-def _default_out(shapes: Sequence[Shape], attributes: CumulativeAttributes) -> Shape:
-    return shapes[0]
 
 
 _OPERATORS: dict[FoldName, OperatorName] = {
@@ -161,7 +158,7 @@ CUMULATIVE = Row(
     operands=ONE_SHAPE,
     attributes=CumulativeAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=reference_of(cumulative_parts, _row_parts),
     exact=_exact,
     computes=True,

@@ -159,6 +159,7 @@ DYNAMIC_SLICE = Row(
     default_out=_default_out,
     reference=reference_of(dynamic_slice_parts, _row_parts),
     exact=_exact,
+    numbered="starts",
     computes=True,
     parts=dynamic_slice_parts,
     row_parts=_row_parts,

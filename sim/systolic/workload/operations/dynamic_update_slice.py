@@ -34,6 +34,7 @@ from systolic.workload.operations.row import (
     Row,
     RowWork,
     check_gives,
+    first_shape,
     plain,
 )
 from systolic.workload.operations.whole_rows import AlongAttributes
@@ -46,10 +47,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: Attributes) -> None:
     check_box(source, update.dims, "update")
     check_starts(source, starts)
     check_gives(source, source.element_type, source.dims, out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    return shapes[0]
 
 
 def dynamic_update_slice_parts(
@@ -136,9 +133,10 @@ DYNAMIC_UPDATE_SLICE = Row(
     ),
     attributes=Attributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=reference_of(dynamic_update_slice_parts, _row_parts),
     exact=_exact,
+    numbered="starts",
     computes=True,
     parts=dynamic_update_slice_parts,
     row_parts=_row_parts,

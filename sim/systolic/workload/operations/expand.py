@@ -29,7 +29,7 @@ from systolic.workload.operations.row import (
 
 @dataclass(frozen=True, slots=True)
 class ExpandAttributes(Attributes):
-    """With which dimensions of the result those of the source are matched."""
+    """With which dimensions of the result the source's are matched."""
 
     broadcast_dimensions: Annotated[
         Dimensions | None,
@@ -40,7 +40,7 @@ class ExpandAttributes(Attributes):
     ] = None
 
     def matched(self, rank: int, out_rank: int) -> tuple[int, ...]:
-        """Return, for each dimension of the source, that of the result: if not given, the last."""
+        """Return, for each dimension of the source, the result's: if not given, the last."""
         if self.broadcast_dimensions is not None:
             return tuple(self.broadcast_dimensions)
         return tuple(range(out_rank - rank, out_rank))

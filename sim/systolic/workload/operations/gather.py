@@ -27,8 +27,9 @@ from systolic.workload.operations.row import (
     Operand,
     Row,
     RowWork,
-    check_gives,
+    gives,
     is_integer,
+    of_first_type,
     plain,
 )
 from systolic.workload.operations.take import check_along
@@ -60,15 +61,6 @@ def check_indices(indices: Shape) -> None:
     """Raise WorkloadError unless numbers of places are s32."""
     if indices.element_type != "s32":
         raise WorkloadError(f"places: needs s32, found {plain(indices)}")
-
-
-def _check(shapes: Sequence[Shape], out: Shape, attributes: GatherAttributes) -> None:
-    dims = _result_dims(shapes, attributes)
-    check_gives(shapes[0], shapes[0].element_type, dims, out)
-
-
-def _default_out(shapes: Sequence[Shape], attributes: GatherAttributes) -> Shape:
-    return Shape(shapes[0].element_type, _result_dims(shapes, attributes))
 
 
 def within(recipe: Recipe, indices: str, most: int) -> str:
@@ -157,10 +149,11 @@ GATHER = Row(
         Operand("places", "XLA shape of the numbers of the places, s32"),
     ),
     attributes=GatherAttributes,
-    check=_check,
-    default_out=_default_out,
+    check=gives(_result_dims),
+    default_out=of_first_type(_result_dims),
     reference=reference_of(gather_parts, _row_parts),
     exact=_exact,
+    numbered="places",
     computes=True,
     parts=gather_parts,
     row_parts=_row_parts,

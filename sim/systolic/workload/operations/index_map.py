@@ -23,8 +23,8 @@ class IndexMap:
     """The source of each element of a result.
 
     places: for each axis of the result, the place along the source's axis of each index, int64;
-    `NOWHERE`: these elements have the value `fill`. follows: for each axis of the result that of
-    the source (None: the source has no such axis, and all places are 0); the axes of the source
+    `NOWHERE`: these elements have the value `fill`. follows: for each axis of the result the axis
+    of the source (None: the source has no such axis, and all places are 0); the axes of the source
     come in their order.
     """
 

@@ -42,7 +42,7 @@ def reference_product(
 
     Args:
         lhs: floats of 32 bits or fewer, or integers of 8 bits.
-        rhs: the same family; leading dimensions broadcast with those of lhs, as in numpy.
+        rhs: the same family; leading dimensions broadcast with lhs's, as in numpy.
         tiles: boundaries of the K-tiles, such as (0, 128, 256, 300).
         fused: round once per multiply-add.
 

@@ -1,6 +1,6 @@
 """Product of quantised matrices: (lhs - zero point) times (rhs - zero point), exact in s32.
 
-Zero points are numbers known when compiling. The product is that of the bytes as they are; what the
+Zero points are numbers known when compiling. The product is made of the bytes as they are; what the
 zero points add to it is taken away: one zero point times the sums of the other's rows or columns.
 """
 

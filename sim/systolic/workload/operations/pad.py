@@ -34,7 +34,7 @@ PaddingMode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 
 @dataclass(frozen=True, slots=True)
 class PadAttributes(Attributes):
-    """How many elements there are before, behind and between those of each dimension, and which."""
+    """How many elements are added before, behind and between, along each dimension, and which."""
 
     low: Annotated[
         PaddingCounts,

@@ -31,7 +31,7 @@ def function_row(
 ) -> Row[A]:
     """Return the row of a function of one tensor of floats.
 
-    make: adds the parts, of which the last gives the result. exact: the function in float64.
+    make: adds the parts; the last one gives the result. exact: the function in float64.
     numbers: the settings that must be finite, by key.
     """
 

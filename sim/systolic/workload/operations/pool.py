@@ -1,8 +1,9 @@
 """Pool: the largest, the mean, ... of the pixels of each window of images, channel by channel.
 
-The contract is that of a reduction of one segment: the elements of a window in row-major order, in
-float32 or int32, from the first on; a mean is their sum divided by the pixels of a window. Padding
-changes no result of `max`, `min`, `sum` and `product`, and counts as zeros in a `mean`.
+The contract is the contract of a reduction of one segment: the elements of a window in row-major
+order, in float32 or int32, from the first on; a mean is their sum divided by the pixels of a
+window. Padding changes no result of `max`, `min`, `sum` and `product`, and counts as zeros in a
+`mean`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _result_dims(shapes: Sequence[Shape], attributes: PoolAttributes) -> tuple[i
 def _check(shapes: Sequence[Shape], out: Shape, attributes: PoolAttributes) -> None:
     (source,) = shapes
     check_gives(source, out.element_type, _result_dims(shapes, attributes), out)
-    # The types are those of a reduction.
+    # The types are the same as in a reduction.
     seen = Shape(source.element_type, (*out.dims, 1))
     REDUCE.check([seen], out, ReduceAttributes(attributes.reduction, (4,)))
 

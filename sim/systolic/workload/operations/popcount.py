@@ -1,4 +1,4 @@
-"""Popcount: how many bits of each integer are 1, those of its own type; pairs of bits, then more.
+"""Popcount: how many bits of each integer, in its own type, are 1; pairs of bits, then more.
 
 Made of operators of an integer and a number: neighbours are added in fields of two, four and eight
 bits, and a product adds the four bytes up.

@@ -51,7 +51,7 @@ class Recipe:
         return self._shapes[name]
 
     def done(self, out: Shape) -> list[CompositePart]:
-        """Return the parts, of which the last makes the result `out`, without those in vain."""
+        """Return the parts without those in vain; the last one makes the result `out`."""
         last = self.parts[-1]
         assert last.shape.dims == out.dims, "the last part makes the result"
         found, wanted = [replace(last, name=OUT, shape=out)], {*last.inputs}
@@ -202,7 +202,7 @@ class Recipe:
     def box(
         self, source: str, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]
     ) -> str:
-        """Return every so many elements of a box; the tensor itself if that is all of them."""
+        """Return elements of a box at steps; the tensor itself if that is all of them."""
         shape = self._shapes[source]
         if (*starts, *stops, *steps) == (*[0] * shape.rank, *shape.dims, *[1] * shape.rank):
             return source
@@ -225,7 +225,7 @@ class Recipe:
         *,
         between: Sequence[int] = (),
     ) -> str:
-        """Return a tensor with elements of a value before, behind and between those of each axis.
+        """Return a tensor with elements of a value before, behind and between, along each axis.
 
         Fewer than none before or behind take some away.
         """

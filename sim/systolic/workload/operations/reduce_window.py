@@ -42,7 +42,7 @@ from systolic.workload.operations.row import (
 
 MOST_AXES = 3
 BESIDE = ConvolvedAxes((1,), ((0, 0),), (1,))
-"""Along an axis of one place, or of which windows take one."""
+"""Along an axis of one place, or whose windows take one."""
 PooledWindows = tuple[Sequence[int], ConvolvedAxes]
 """The sizes of windows along some axes, and where they lie there."""
 
@@ -136,7 +136,7 @@ def _result_dims(shapes: Sequence[Shape], attributes: ReduceWindowAttributes) ->
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ReduceWindowAttributes) -> None:
     (source,) = shapes
     check_gives(source, out.element_type, _result_dims(shapes, attributes), out)
-    # The types are those of a reduction.
+    # The types are the same as in a reduction.
     seen = Shape(source.element_type, (*out.dims, 1))
     REDUCE.check([seen], out, ReduceAttributes(attributes.reduction, (out.rank,)))
 

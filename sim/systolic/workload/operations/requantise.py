@@ -25,7 +25,7 @@ INTEGERS = ("s8", "u8", "s32")
 
 @dataclass(frozen=True, slots=True)
 class RequantiseAttributes(Attributes):
-    """The range of the results, within that of their type."""
+    """The range of the results, within the range of their type."""
 
     lowest: Annotated[
         int | None, Field(description="least result, such as 0 for a ramp (default: the type's)")

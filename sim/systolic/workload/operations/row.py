@@ -112,6 +112,7 @@ class Row(Generic[A]):
     engines that do `rows` cannot.
     needs(shapes, out, attributes): how many elements of each operand count at all, where some may
     not (None: all do).
+    numbered: the operand whose numbers say which places are taken ("": none).
     computes: its results are other numbers than its operands, not only in other places or types.
 
     Arrays are in logical order, one for each input.
@@ -126,6 +127,7 @@ class Row(Generic[A]):
     default_out: Callable[[Sequence[Shape], A], Shape] | None = None
     needs: Callable[[Sequence[Shape], Shape, A], Sequence[int]] | None = None
     result: str = "out"
+    numbered: str = ""
     computes: bool = False
     more_operands: bool = False
     index_map: Callable[[Sequence[Shape], Shape, A], IndexMap] | None = None

@@ -20,7 +20,14 @@ from systolic.layout import Shape
 from systolic.workload.operations.binary import OperatorName
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
+from systolic.workload.operations.row import (
+    Attributes,
+    Operand,
+    Row,
+    check_gives,
+    first_shape,
+    plain,
+)
 from systolic.workload.operations.take import PlaceNumbers, check_places
 
 Combiner = Literal["none", "add", "multiply", "max", "min"]
@@ -61,10 +68,6 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: ScatterAttributes) -
         raise WorkloadError(
             f"indices: {index} is there {often} times, and no combiner says what becomes of it"
         )
-
-
-def _default_out(shapes: Sequence[Shape], attributes: ScatterAttributes) -> Shape:
-    return shapes[0]
 
 
 def _rounds(indices: Sequence[int]) -> list[list[int]]:
@@ -128,7 +131,7 @@ SCATTER = Row(
     ),
     attributes=ScatterAttributes,
     check=_check,
-    default_out=_default_out,
+    default_out=first_shape,
     reference=reference_of(scatter_parts),
     exact=_exact,
     computes=True,

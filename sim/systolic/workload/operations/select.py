@@ -1,6 +1,6 @@
 """Select: of two tensors element by element the one that a third says, broadcast by XLA's rules.
 
-An element of `predicate` that is not 0 takes the one of `on_true`, 0 that of `on_false`; its type
+An element of `predicate` that is not 0 takes `on_true`'s, 0 takes `on_false`'s; its type
 is any, as a rule `pred`. Both are of the result's type, so that every bit of what is taken stays,
 also of a NaN (XLA's Select; broadcasting as in seed 003).
 """
@@ -24,7 +24,7 @@ from systolic.workload.operations.row import Attributes, Operand, Row, Rules, ch
 
 @dataclass(frozen=True, slots=True)
 class SelectAttributes(Attributes):
-    """The dimensions with which those of operands of a lower rank are matched."""
+    """The dimensions that dimensions of operands of a lower rank are matched with."""
 
     broadcast_dimensions: Annotated[
         Dimensions | None,

@@ -32,7 +32,7 @@ PlaceNumbers = Annotated[tuple[int, ...], Field(strict=False)]
 
 @dataclass(frozen=True, slots=True)
 class TakeAttributes(Attributes):
-    """The axis, and for each place along it in the result that of the source."""
+    """The axis, and for each place along it in the result the place in the source."""
 
     indices: Annotated[
         PlaceNumbers,

@@ -1,6 +1,6 @@
 """Tensor scalar: one operator on every element and one number that is known when compiling.
 
-The contract is that of `binary` with a number of the operand's kind: of integers int32, which
+The contract is `binary`'s with a number of the operand's kind: of integers int32, which
 wraps, of floats float32, rounded once; the result is then cast.
 """
 

@@ -1,7 +1,7 @@
 """Twin of `register.chip.bursts`: pieces of copies that lie in DRAM with channels and banks.
 
-Bursts that move through the ports of one end settle these in `Channels`, as those of one core. For
-copies with ports at several ends, or that add to what is there, the arbiter decides.
+Bursts that move through the ports of one end settle these in `Channels`, as on a chip of one core.
+For copies with ports at several ends, or that add to what is there, the arbiter decides.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BankedControllers:
 
     @classmethod
     def of(cls, chip: MultiCoreChip) -> BankedControllers | None:
-        """Return those of a chip, if it has some."""
+        """Return the controllers of a chip with such DRAM, if it has some."""
         if any(dram.organisation is not None for dram in chip.controller_drams):
             return cls(chip)
         return None
@@ -99,7 +99,7 @@ def burst_piece(
     banked: BankedControllers,
     holdings: tuple[Holding, ...],
 ) -> BurstPiece:
-    """Return the piece of a copy between these places, one of which has banks.
+    """Return the piece of a copy between these places; one of them has banks.
 
     dma: of the queue.
     """
@@ -271,7 +271,7 @@ class ArbitratedBursts(PieceOfBursts):
         super()._move(cycles)
 
     def _once(self, needs: Needs) -> list[Need]:
-        """Return needs of a cycle without those of a port that another of them has too."""
+        """Return needs of a cycle without a need for a port that another of them has too."""
         found: dict[tuple[Port, int], Need] = {}
         for need in needs:
             has_own = any(

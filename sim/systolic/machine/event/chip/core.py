@@ -48,7 +48,7 @@ class CoreOnChip(CoreOfSeveral):
         return str(self.place) if queue == str(self.place) else self._prefix + queue
 
     def winner(self, lost: Lost) -> str:
-        """Return the name that the client of a port has on the chip: that of the port's core."""
+        """Return the name that the client of a port has on the chip, which says the port's core."""
         return joined(core(core_of(lost.port.bank)), lost.winner)
 
     def hop_ticks(self, semaphore: int) -> int:

@@ -33,14 +33,14 @@ def own_bank(bank: int) -> int:
 
 
 def shifted_needs(needs: Needs, base: int) -> Needs:
-    """Return needs of a core's own ports as those of the chip's."""
+    """Return needs of a core's own ports as needs of the chip's."""
     return tuple(
         [Need(Port(p.buffer, p.bank + base, p.direction), low, high) for p, low, high in needs]
     )
 
 
 class Shifter:
-    """Makes timelines of a core's own ports those of the chip's, each once."""
+    """Makes timelines of a core's own ports timelines of the chip's, each once."""
 
     def __init__(self, core: int) -> None:
         self._base = base_of(core)

@@ -46,7 +46,7 @@ class WayRate(NamedTuple):
         return math.lcm(*of, len(self.beats) if self.wires else 1, self.working[1])
 
     def pace(self, engines: int) -> BytePace:
-        """Return the pace of what so many engines move side by side."""
+        """Return the pace of what `engines` engines move side by side."""
         return _shared(self, engines)
 
     def amounts(self) -> tuple[int, ...]:

@@ -25,5 +25,5 @@ class PieceStream(DmaStream):
         return self._ways.best(self._plan.copy, self.holdings)
 
     def _rate_of(self, shares: tuple[ShareOfBytes, ...]) -> CopyRate:
-        """Return the rate that these shares allow, which are those of its holdings in order."""
+        """Return the rate that these shares, in the order of its holdings, allow."""
         return self._ways.rate(self._plan.copy, self.holdings, shares)

@@ -25,10 +25,10 @@ from systolic.machine.event.dma.descriptors import (
     BundleGroup,
     cut_runs,
     descriptor_groups,
-    group_needs,
     spread_order,
 )
 from systolic.machine.event.dma.ends import READ, READ_AND_WRITE, WRITE, CopyEnd, CopyEnds, end_of
+from systolic.machine.event.dma.needs import group_needs
 from systolic.machine.event.dma.pace import ALWAYS, BestRate, HeldShares
 from systolic.machine.event.dma.plan import CopyPlan
 from systolic.machine.event.ports.ports import Need, Needs
@@ -140,7 +140,7 @@ def _apart(needs: list[Need]) -> Needs:
 class WholePlan:
     """A copy of a chip: its pieces in the order in which they move, and its latency.
 
-    order: of the descriptors as they move, [descriptors]; None if it is that of the copy.
+    order: of the descriptors as they move, [descriptors]; None if it is the copy's own.
     """
 
     pieces: list[PiecePlan | BurstPiece]
@@ -151,7 +151,7 @@ class WholePlan:
 class Ways:
     """What the queues of one place hold, and where their copies go.
 
-    place: the core or processor that feeds the queues. chip: its units, as those of one core.
+    place: the core or processor that feeds the queues. chip: its units, as a chip of one core.
     """
 
     def __init__(self, chip: MultiCoreChip, place: ChipPlace, own: Chip) -> None:
@@ -174,7 +174,7 @@ class Ways:
         return copy_key(copy), queue % self._dma.engine_count
 
     def plan(self, copy: DmaCopy, queue: int) -> WholePlan:
-        """Return the plan of a copy of a queue, by its number among those of the place."""
+        """Return the plan of a copy of a queue, by its number among the queues of the place."""
         ends = self._ends(copy)
         groups = descriptor_groups(copy, ends, self._dma, self._map)
         order = None
@@ -271,7 +271,7 @@ class Ways:
     def rate(
         self, copy: DmaCopy, holdings: tuple[Holding, ...], shares: tuple[ShareOfBytes, ...]
     ) -> WayRate:
-        """Return the rate that shares allow, which are those of the holdings in order."""
+        """Return the rate that shares, in the order of the holdings, allow."""
         own = HeldShares(self._dma.bytes_per_cycle)
         for (pool, _), share in zip(holdings, shares, strict=True):
             if ENGINE in pool and share.of > own.shares:

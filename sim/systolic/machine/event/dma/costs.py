@@ -36,7 +36,7 @@ def engines_of(chip: Chip, copy: DmaCopy, queue: int) -> list[int]:
 
 
 def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
-    """Return the cycles from the start of a copy to that of its first descriptor."""
+    """Return the cycles from the start of a copy to the start of its first descriptor."""
     touches_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
     return chip.dma.latency_cycles + touches_dram * chip.dram.latency_cycles
 

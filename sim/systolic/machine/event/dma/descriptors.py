@@ -21,8 +21,6 @@ from systolic.hw.spec import Dma
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.access import Pattern
 from systolic.machine.event.dma.ends import CopyEnds
-from systolic.machine.event.ports.ports import Need, Needs, need_of
-from systolic.spans import Interval
 
 
 class HomesOf(Protocol):
@@ -68,7 +66,7 @@ class _RegularDescriptors:
     """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
     lengths begin at `edges`. partitions: relative to the first of each end, [ends, n]. starts: by
     end, int64 [n] each.
-    rows: descriptors that move side by side, each entry standing for so many. homes: as in a group,
+    rows: descriptors that move side by side, and share an entry. homes: as in a group,
     int64 [n]; None: they have none.
     """
 
@@ -206,95 +204,6 @@ def _cut(ends: CopyEnds, runs: _RegularDescriptors, homes: HomesOf) -> _RegularD
     )
 
 
-def touched_banks(group: BundleGroup, index: int, first: int, stop: int) -> list[range]:
-    """Return the banks of bytes first <= byte < stop of a bundle, by end.
-
-    A bundle moves byte 0 of each of its rows, then byte 1, and so on.
-    """
-    if group.rows > 1:
-        first, stop = first // group.rows, -(-stop // group.rows)
-    if group.one_bank:
-        first, stop = 0, 1
-    return [
-        range((begin + first) // bank, (begin + stop - 1) // bank + 1)
-        for begin, bank in zip(group.starts, group.bank_bytes, strict=True)
-    ]
-
-
-def bank_edge(ends: CopyEnds, group: BundleGroup, byte: int) -> int:
-    """Return the first byte of a bundle, after `byte`, whose row has come to another bank.
-
-    Bytes before it, from `byte` on, touch the same banks of the buffers on the chip.
-    """
-    row = byte // group.rows
-    to_edge = [
-        bank - (begin + row) % bank
-        for end, begin, bank in zip(ends, group.starts, group.bank_bytes, strict=True)
-        if not end.is_dram
-    ]
-    return (row + min(to_edge, default=group.size_bytes)) * group.rows
-
-
-def needs_of(ends: CopyEnds, banks: Sequence[range], lanes: Sequence[Interval]) -> Needs:
-    """Return the ports of these banks of a copy's ends.
-
-    lanes: partitions first <= p < stop of each.
-    """
-    return tuple([need for _, need in _sided_needs(ends, banks, lanes)])
-
-
-def _sided_needs(
-    ends: CopyEnds, banks: Sequence[range], lanes: Sequence[Interval]
-) -> list[tuple[int, Need]]:
-    found = list[tuple[int, Need]]()
-    for number, (end, touched, lane) in enumerate(zip(ends, banks, lanes, strict=True)):
-        if end.is_dram:
-            continue
-        buffer = end.access.buffer
-        for direction in end.directions:
-            for bank in touched:
-                need = need_of(buffer, bank + end.base, direction, lane.first, lane.stop)
-                found.append((number, need))
-    return found
-
-
-_lanes = lru_cache(maxsize=4096)(Interval)
-"""Partitions first <= p < stop: few in a program, and asked for again and again."""
-
-
-def descriptor_needs(
-    copy: DmaCopy,
-    ends: CopyEnds,
-    group: BundleGroup,
-    index: int,
-    *,
-    first: int = 0,
-    stop: int = 1,
-) -> Needs:
-    """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
-    lanes = [_lanes(p, p + group.rows) for p in group.partitions[:, index].tolist()]
-    if isinstance(copy, DmaTranspose):
-        lanes[0] = copy.source.lanes
-    return needs_of(ends, touched_banks(group, index, first, stop), lanes)
-
-
-def group_needs(ends: CopyEnds, group: BundleGroup) -> list[tuple[int, Need]]:
-    """Return the ports of the bundles of a group, with the number of the end."""
-    lanes = [end.access.lanes for end in ends]
-    return _sided_needs(ends, touched_banks(group, 0, 0, group.size_bytes * group.rows), lanes)
-
-
-def edges_of_lanes(group: BundleGroup) -> list[int]:
-    """Return where the partitions of a group's bundles change, and its end."""
-    changes = (np.diff(group.partitions, axis=1) != 0).any(axis=0)
-    return [*(np.flatnonzero(changes) + 1).tolist(), group.count]
-
-
-def all_needs(ends: CopyEnds, groups: Sequence[BundleGroup]) -> list[Need]:
-    """Return every port that these descriptors of a copy may need."""
-    return [need for group in groups for _, need in group_needs(ends, group)]
-
-
 def source_order(copy: DmaTranspose) -> Integers:
     """Return the numbers of the source's elements in the order of the target's, int64."""
     shape = copy.target.elements, copy.target.partitions
@@ -310,7 +219,7 @@ def _pattern(access: Access) -> _Pattern:
 
 
 def _runs_of(copy: DmaCopy, ends: tuple[Access, ...]) -> _RegularDescriptors:
-    """Return the descriptors of a copy, or of a transpose, whose runs are those of its target."""
+    """Return the descriptors of a copy, or of a transpose, whose runs are its target's."""
     if isinstance(copy, DmaTranspose):
         return _turned_runs(_pattern(copy.target))
     return _runs(tuple([_pattern(access) for access in ends]))

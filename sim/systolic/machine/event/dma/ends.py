@@ -1,4 +1,4 @@
-"""The ends of a copy: what it reads and writes, through which ports of which core."""
+"""The ends of a copy: what it reads and writes, through the ports of which core."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CopyEnd(NamedTuple):
     bank_bytes: of a bank of the buffer (DRAM: any). base: added to the number of a bank, so that
     the ports of cores differ. directions: of the ports that it needs. width: `port_bytes` of the
     buffer, if it is a state buffer whose chip names one. is_split: each partition has its own port.
-    is_mapped: its bytes are those of a DRAM controller.
+    is_mapped: its bytes lie behind a DRAM controller.
     """
 
     access: Access

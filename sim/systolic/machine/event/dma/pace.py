@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 FOREVER = (1 << 62) - 1
 ALWAYS = 1, 1
-"""Of (first, of): bytes move in the first of so many cycles, here in each."""
+"""(first, of): bytes move in the first cycles of every `of` cycles; here in each."""
 
 
 class Orbit:
@@ -28,7 +28,7 @@ class Orbit:
     Where a descriptor begins in the pace decides how long it takes and where the next begins, so
     after a few descriptors the same lengths come again and again.
 
-    ends: cycles after 0, 1, 2, ... descriptors; busy: those of them in which bytes moved; from
+    ends: cycles after 0, 1, 2, ... descriptors; busy: how many of them moved bytes; from
     descriptor `start` on all that follows `start` in the lists repeats.
     """
 
@@ -84,7 +84,7 @@ class BytePace:
     """Bytes by cycle: in cycle t amounts[t mod their number]. Not all are 0."""
 
     def __init__(self, amounts: tuple[int, ...]) -> None:
-        self.amounts, self.phases = amounts, len(amounts)  # they repeat after so many cycles
+        self.amounts, self.phases = amounts, len(amounts)  # they repeat after as many cycles
         self.least, self.most = min(amounts), max(amounts)
         self._sums = [0, *accumulate(amounts)]
         self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
@@ -186,7 +186,7 @@ def steady_pace(rate: int) -> SteadyPace:
 
 @lru_cache(maxsize=4096)
 def resting_pace(rate: int, working: tuple[int, int]) -> BytePace:
-    """Return the pace that is `rate` in the first of so many cycles, and 0 in the others."""
+    """Return the pace that is `rate` in the first cycles of (first, of), and 0 in the others."""
     first, of = working
     return BytePace((rate,) * first + (0,) * (of - first))
 
@@ -219,8 +219,8 @@ def shared_pace(
 ) -> BytePace:
     """Return the pace of a copy that has these parts of its DMA engine and of DRAM.
 
-    engines: so many at once, each of which it has such a part of. The pace of a copy from DRAM to
-    DRAM counts every byte twice. working: bytes move in the first of so many cycles.
+    engines: how many at once; it has the same part of each. The pace of a copy from DRAM to
+    DRAM counts every byte twice. working: (first, of), as `ALWAYS`.
     """
     first, of = working
     cycles = range(math.lcm(engine.shares, dram.shares if dram else 1, of))
@@ -244,7 +244,8 @@ def _amount(engine: HeldShares, dram: HeldShares | None, cycle: int, engines: in
 class SharedRate(NamedTuple):
     """Parts of a DMA engine and of DRAM that a copy has, whatever number of engines serves it.
 
-    working: bytes move in the first of so many cycles, which are not all where a matrix is turned.
+    working: (first, of): bytes move in the first cycles of every `of`; not in all where a matrix is
+    turned.
     """
 
     engine: HeldShares
@@ -257,12 +258,12 @@ class SharedRate(NamedTuple):
         return math.lcm(self.engine.shares, self.dram.shares if self.dram else 1, self.working[1])
 
     def pace(self, engines: int) -> BytePace:
-        """Return the pace of what so many engines move side by side."""
+        """Return the pace of what `engines` engines move side by side."""
         return shared_pace(self.engine, self.dram, engines, self.working)
 
 
 class BestRate(NamedTuple):
-    """A rate that a copy never exceeds: its engine's own, and DRAM's of which it holds shares.
+    """A rate that a copy never exceeds: its engine's own, and DRAM's if it holds shares of it.
 
     total: of several cores the least of what it holds a share of. working: bytes move in the first
     of so many cycles.
@@ -279,7 +280,7 @@ class BestRate(NamedTuple):
         return self.working[1]
 
     def pace(self, engines: int) -> BytePace:
-        """Return the pace of what so many engines move side by side."""
+        """Return the pace of what `engines` engines move side by side."""
         own = self.own * engines
         best = best_pace(own, self.total, self.held) if self.held else steady_pace(own)
         return best if self.working == ALWAYS else resting_pace(best.amount(0), self.working)
@@ -293,7 +294,7 @@ class CopyRate(Hashable, Protocol):
         """Return after how many cycles every pace at this rate repeats."""
 
     def pace(self, engines: int) -> BytePace:
-        """Return the pace of what so many engines move side by side."""
+        """Return the pace of what `engines` engines move side by side."""
 
 
 @lru_cache(maxsize=4096)

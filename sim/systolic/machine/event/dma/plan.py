@@ -6,7 +6,7 @@ when a copy moves what it moves.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,16 +16,15 @@ from systolic.arrays import Integers
 from systolic.hw.spec import Chip, Dma
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.isa.access import Pattern
-from systolic.machine.event.dma.descriptors import (
-    BundleGroup,
+from systolic.machine.event.dma.descriptors import BundleGroup, descriptor_groups, spread_order
+from systolic.machine.event.dma.ends import CopyEnds, bank_bytes, ends_of
+from systolic.machine.event.dma.needs import (
     all_needs,
-    descriptor_groups,
+    bank_edge,
     descriptor_needs,
     edges_of_lanes,
     group_needs,
-    spread_order,
 )
-from systolic.machine.event.dma.ends import CopyEnds, bank_bytes, ends_of
 from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
 from systolic.machine.event.ports.course import (
     EVERY_PARTITION,
@@ -36,6 +35,7 @@ from systolic.machine.event.ports.course import (
     STOP,
     Course,
     PortUses,
+    Use,
     UseTable,
 )
 from systolic.machine.event.ports.ports import Need, Needs, hull, in_bank, mask_of, number_of
@@ -106,7 +106,7 @@ class CopyPlan:
 
     copy: one of them; where in its banks it lies may differ from where others do.
     engines: by group, how many DMA engines move a bundle. pieces: by group, what a bundle costs.
-    order: of the descriptors as they are moved, [descriptors]; None if it is that of the copy.
+    order: of the descriptors as they are moved, [descriptors]; None if it is the copy's own.
     has_course: its course at paces that never vary is kept (`course`).
     rates: what a copy moves at, and its paces, by the shares of bandwidths that it holds; the
     streams keep them.
@@ -161,6 +161,20 @@ class CopyPlan:
         bundles = sum(group.count for group in self.groups)
         self.has_course = bundles <= MOST_KEPT and all(group.one_bank for group in self.groups)
 
+    @property
+    def sizes(self) -> Integers:
+        """Return the bytes of each descriptor, int64, in the order of the copy."""
+        sizes = np.array([g.size_bytes for g in self.groups])
+        return self.in_order(np.repeat(sizes, [g.count * g.rows for g in self.groups]))
+
+    def in_order(self, moved: Integers) -> Integers:
+        """Return numbers of the descriptors as they were moved in the order of the copy."""
+        if self.order is None:
+            return moved
+        found = np.empty_like(moved)
+        found[self.order] = moved
+        return found
+
     def once(self, needs: Needs) -> Needs:
         """Return needs of a cycle, each port once."""
         return needs
@@ -172,7 +186,7 @@ class CopyPlan:
     def paces(self, rate: CopyRate) -> tuple[BytePace, ...]:
         """Return the paces of all groups at a rate: the same object for rates that differ in none.
 
-        That of a group's bundles is what their ports let pass.
+        The pace of a group's bundles is what their ports let pass.
         """
         found = self._paces.get(rate)
         if found is None:
@@ -215,7 +229,7 @@ class CopyPlan:
         return found
 
     def ports(self, place: int) -> GroupPorts:
-        """Return the ports of the bundles of a group, each of which lies in one bank."""
+        """Return the ports of the bundles of a group, each bundle in one bank."""
         found = self._ports.get(place)
         if found is None:
             found = self._ports[place] = self._find_ports(place)
@@ -248,10 +262,37 @@ class CopyPlan:
         uses_of = {number: PortUses(number, *columns) for number, columns in ports.items()}
         return PlannedCourse(begins, groups, Course(uses_of))
 
+    def cycles_in_banks(self, group: BundleGroup, cycle: int, moved: int, pace: BytePace) -> int:
+        """Return for how many cycles from `cycle` on a bundle's bytes move in the same banks.
+
+        moved: bytes before. A cycle whose bytes lie on both sides of an edge is by itself; so it
+        takes one cycle in which bytes move at least.
+        """
+        left = group.size_bytes * group.rows * self.times - moved
+        within = left if group.one_bank else bank_edge(self.ends, group, moved) - moved
+        if left <= within:
+            return pace.cycles(cycle, left)
+        return max(pace.cycles(cycle, 1), pace.cycles(cycle, within + 1) - 1)
+
+    def uses_over_banks(
+        self, place: int, pace: BytePace, cycle: int, moved: int, period: int
+    ) -> Iterator[Use]:
+        """Yield when the one bundle of a group uses which bank, its bytes moving from `cycle` on.
+
+        moved: bytes before. period: ticks of a cycle.
+        """
+        group = self.groups[place]
+        while moved < self.pieces[place].size:
+            spent = self.cycles_in_banks(group, cycle, moved, pace)
+            stop = min(moved + pace.moved(cycle, spent), self.pieces[place].size)
+            for need in descriptor_needs(self.copy, self.ends, group, 0, first=moved, stop=stop):
+                yield Use(need, cycle * period, (cycle + spent) * period)
+            cycle, moved = cycle + spent, stop
+
     def table_of(self, place: int, index: int, first: Integers, stop: Integers) -> UseTable:
         """Return the use of ports by bundles that move from `first` to `stop`, in any unit of time.
 
-        They are those of a group, from number `index` on.
+        The bundles belong to a group, and are numbered from `index` on.
         """
         low, high, ports = self.ports(place)
         bundles = slice(index, index + len(first))

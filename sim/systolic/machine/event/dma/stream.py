@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
-from systolic.isa import Buffer
 from systolic.machine.event.dma.costs import DRAM, working_cycles
-from systolic.machine.event.dma.descriptors import BundleGroup, bank_edge, descriptor_needs
+from systolic.machine.event.dma.descriptors import BundleGroup
+from systolic.machine.event.dma.moved import MovedBundles
+from systolic.machine.event.dma.needs import bank_edge, descriptor_needs
 from systolic.machine.event.dma.pace import (
     FOREVER,
     BestRate,
@@ -23,7 +23,7 @@ from systolic.machine.event.dma.pace import (
     SharedRate,
 )
 from systolic.machine.event.dma.plan import CopyPlan
-from systolic.machine.event.ports.beats import Beats, stretch
+from systolic.machine.event.ports.beats import Beats
 from systolic.machine.event.ports.course import (
     Course,
     PlacedCourse,
@@ -34,7 +34,7 @@ from systolic.machine.event.ports.course import (
 )
 from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
 from systolic.machine.event.ports.stream import Asker, Lost, ShareOfBytes, Stream
-from systolic.machine.event.ticks import TickEnvironment, Ticks
+from systolic.machine.event.ticks import TickEnvironment
 
 ALL = ShareOfBytes(0, 1, 1)
 
@@ -45,24 +45,6 @@ LONG_CYCLES = 512
 """A bundle of more cycles is looked at byte by byte: a round of such bundles has more decisions
 than a contest remembers.
 """
-
-
-class _Finished(NamedTuple):
-    """`number` bundles, begun in `cycle`, that ended as those of an orbit do; of no orbit: one.
-
-    stop: the cycle after the last.
-    """
-
-    stop: int
-    number: int = 1
-    cycle: int = 0
-    orbit: Orbit | None = None
-
-    def stops(self) -> Ticks:
-        """Return the cycle after each, int64."""
-        if self.orbit is None:
-            return np.array([self.stop])
-        return self.cycle + self.orbit.ends(self.number)[1:]
 
 
 class DmaStream(Stream):
@@ -101,30 +83,23 @@ class DmaStream(Stream):
         self._index = self._begun = self._fetched = self._moved = 0
         self._behind = self._from = 0
         self._over: int | None = None
-        self.ended: list[_Finished] = []
-        self.port_cycles: dict[Port, int] = {}
+        self._done = MovedBundles(plan, asker.period)
         self._is_split = plan.is_split
-        self._beside_sums: list[tuple[Need, int, int]] = []
-        self.first_byte: int | None = None
-        self._busy = 0  # cycles in which bytes of the group in hand moved, not yet counted
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the bytes of each descriptor, int64."""
-        return self._in_order(
-            np.repeat(
-                np.array([g.size_bytes for g in self._groups]),
-                [g.count * g.rows for g in self._groups],
-            )
-        )
+        return self._plan.sizes
 
-    def _in_order(self, moved: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return numbers of the descriptors as they were moved in the order of the copy."""
-        if self._plan.order is None:
-            return moved
-        found = np.empty_like(moved)
-        found[self._plan.order] = moved
-        return found
+    @property
+    def first_byte(self) -> int | None:
+        """Return the tick of the cycle in which the first byte moved; None: none has."""
+        return self._done.first_byte
+
+    @property
+    def port_cycles(self) -> dict[Port, int]:
+        """Return the cycles in which it used each port of the state buffer."""
+        return self._done.port_cycles
 
     def runs_by_size(self) -> Iterator[tuple[int, int]]:
         """Yield (bytes, how many) for the descriptors."""
@@ -137,8 +112,9 @@ class DmaStream(Stream):
 
     def span(self) -> tuple[int, int]:
         """Return the ticks of the first and the last cycle in which bytes moved."""
-        assert self.first_byte is not None
-        return self.first_byte, self.end_tick()
+        first = self._done.first_byte
+        assert first is not None
+        return first, self.end_tick()
 
     def set_shares(self, shares: tuple[ShareOfBytes, ...]) -> bool:
         """Hold these shares of DRAM's bandwidth and of the engine's; return if its pace changes.
@@ -167,7 +143,7 @@ class DmaStream(Stream):
         return BestRate(self._own_rate, self._dram_rate, dram_shares, self._working)
 
     def _rate_of(self, shares: tuple[ShareOfBytes, ...]) -> CopyRate:
-        """Return the rate that these shares allow, which are those of its holdings in order."""
+        """Return the rate that these shares, in the order of its holdings, allow."""
         engine, dram = ALL, None
         for (pool, _), share in zip(self.holdings, shares, strict=True):
             if pool == DRAM:
@@ -253,19 +229,9 @@ class DmaStream(Stream):
         needed = self._ports_in(cycle)
         if not pace.amount(cycle):
             return needed, pace.alike(cycle)
-        return needed, min(self._in_banks(group, cycle, self._moved, pace), pace.alike(cycle))
-
-    def _in_banks(self, group: BundleGroup, cycle: int, moved: int, pace: BytePace) -> int:
-        """Return for how many cycles from `cycle` on a bundle's bytes move in the same banks.
-
-        moved: bytes before. A cycle whose bytes lie on both sides of an edge is by itself; so it
-        takes one cycle in which bytes move at least.
-        """
-        left = group.size_bytes * group.rows * self._plan.times - moved
-        within = left if group.one_bank else bank_edge(self._plan.ends, group, moved) - moved
-        if left <= within:
-            return pace.cycles(cycle, left)
-        return max(pace.cycles(cycle, 1), pace.cycles(cycle, within + 1) - 1)
+        return needed, min(
+            self._plan.cycles_in_banks(group, cycle, self._moved, pace), pace.alike(cycle)
+        )
 
     def _quiet(self, cycle: int) -> int:
         """Return for how many cycles from `cycle` on the descriptor in hand moves nothing."""
@@ -348,11 +314,12 @@ class DmaStream(Stream):
             cycle = self._descriptor_over(self._shared, cycle)
             group = self._groups[self._group]
             if group.one_bank:
-                parts.append(
-                    self._table_of(self._group, index, np.array([first]), np.array([cycle]))
-                )
+                times = np.array([first]) * self.period, np.array([cycle]) * self.period
+                parts.append(self._plan.table_of(self._group, index, *times))
             else:
-                over_banks += self._uses_over_banks(self._group, first, self._moved)
+                over_banks += self._plan.uses_over_banks(
+                    self._group, self._pace, first, self._moved, self.period
+                )
             index += 1
         for place in range(self._group, len(self._groups)):
             group, piece = self._groups[place], self._plan.pieces[place]
@@ -361,35 +328,16 @@ class DmaStream(Stream):
                 ends = cycle + orbit.ends(group.count - index)
                 moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
                 if group.one_bank:
-                    parts += [table_of(over_banks), self._table_of(place, index, moving, ends[1:])]
+                    times = moving * self.period, ends[1:] * self.period
+                    parts += [table_of(over_banks), self._plan.table_of(place, index, *times)]
                     over_banks.clear()
                 else:
-                    over_banks += self._uses_over_banks(place, int(moving[0]), 0)
+                    over_banks += self._plan.uses_over_banks(
+                        place, self._paces[place], int(moving[0]), 0, self.period
+                    )
                 cycle = int(ends[-1])
             index = 0
         return joined([*parts, table_of(over_banks)])
-
-    def _uses_over_banks(self, place: int, cycle: int, moved: int) -> Iterator[Use]:
-        """Yield when the one bundle of a group uses which bank, its bytes moving from `cycle` on.
-
-        moved: bytes before.
-        """
-        group, pace = self._groups[place], self._paces[place]
-        while moved < self._plan.pieces[place].size:
-            spent = self._in_banks(group, cycle, moved, pace)
-            stop = min(moved + pace.moved(cycle, spent), self._plan.pieces[place].size)
-            for need in descriptor_needs(
-                self._copy, self._plan.ends, group, 0, first=moved, stop=stop
-            ):
-                yield Use(need, cycle * self.period, (cycle + spent) * self.period)
-            cycle, moved = cycle + spent, stop
-
-    def _table_of(self, place: int, index: int, first: Ticks, stop: Ticks) -> UseTable:
-        """Return the use of ports by bundles that move from `first` to `stop`, in cycles.
-
-        They are those of a group, from number `index` on.
-        """
-        return self._plan.table_of(place, index, first * self.period, stop * self.period)
 
     def pace_in_use(self) -> Hashable:
         """Return the pace that its shares allow, as long as they stay the same."""
@@ -413,9 +361,9 @@ class DmaStream(Stream):
         return self._group, lanes, self._fetched, self._moved, begun, phase
 
     def place(self) -> int:
-        """Return the number of the bundle in hand in its group, or that of the bytes moved.
+        """Return the number of the bundle in hand in its group, or the number of bytes moved.
 
-        It is that of the bytes if `state` leaves them out.
+        It is the number of bytes if `state` leaves them out.
         """
         self._catch_up()
         return self._moved if self._is_by_itself() else self._index
@@ -523,17 +471,17 @@ class DmaStream(Stream):
         pace, left = self._pace, self._piece.size - self._moved
         if group.one_bank and pace.phases == 1 and not self._plan.uses_results:  # as most are
             return self._move_steadily(group, min(cycles, -(-left // pace.most)), cycle)
-        spent = min(cycles, self._in_banks(group, cycle, self._moved, pace))
+        spent = min(cycles, self._plan.cycles_in_banks(group, cycle, self._moved, pace))
         moving = cycle + pace.cycles(cycle, 1) - 1
         needs: Needs = ()
         if moving < cycle + spent:
-            self._see_first_byte(moving)
+            self._done.see_first_byte(moving)
             if group.one_bank and not self._plan.uses_results:
-                self._busy += pace.busy(cycle, spent)
+                self._done.add_busy(pace.busy(cycle, spent))
             else:
                 needs = self._ports_in(moving)
                 for need in self._plan.once(needs):
-                    self._count(need, pace, cycle, spent)
+                    self._done.count(need, pace, cycle, spent)
         if group.one_bank and pace.amount(cycle + spent - 1):
             self._last_bundle = self._group, self._index
         else:
@@ -545,36 +493,29 @@ class DmaStream(Stream):
 
     def _move_steadily(self, group: BundleGroup, spent: int, cycle: int) -> int:
         """Move as many bytes in each of some cycles, in one bank of the state buffer or in DRAM."""
-        self._see_first_byte(cycle)
-        self._busy += spent
+        self._done.see_first_byte(cycle)
+        self._done.add_busy(spent)
         self._last_bundle = self._group, self._index
         self._moved = min(self._piece.size, self._moved + spent * self._pace.most)
         self._end_if_over(group, cycle + spent)
         return spent
 
     def _end_if_over(self, group: BundleGroup, stop: int) -> None:
-        """CopyEnd the descriptor in hand if it was over in the cycle before `stop`."""
+        """End the descriptor in hand if it was over in the cycle before `stop`."""
         cost_is_over = not self._overlaps or stop >= self._begun + self._piece.fetch
         if self._moved == self._piece.size and cost_is_over:
-            self.ended.append(_Finished(stop))
+            self._done.end_one(stop)
             self._next(group, 1, stop)
-
-    def _see_first_byte(self, cycle: int) -> None:
-        if self.first_byte is None:
-            self.first_byte = cycle * self.period
 
     def _end_descriptors(self, group: BundleGroup, count: int, cycle: int, orbit: Orbit) -> int:
         """Note that `count` bundles, begun in `cycle`, are over; return the cycle after."""
         pace, moving = self._pace, cycle if self._overlaps else cycle + self._piece.fetch
-        self._see_first_byte(moving + pace.cycles(moving, 1) - 1)
+        self._done.see_first_byte(moving + pace.cycles(moving, 1) - 1)
         self._last_bundle = self._group, self._index + count - 1
-        self._busy += orbit.busy(count)
+        self._done.add_busy(orbit.busy(count))
         if self._plan.uses_results:
-            for need in self._plan.needs(self._group, 0):
-                if need.port.buffer == Buffer.RESULT:
-                    self._count_each(need, cycle, orbit, count)
-        stop = cycle + orbit.cycles(count)
-        self.ended.append(_Finished(stop, count, cycle, orbit))
+            self._done.count_results(self._group, pace, cycle, orbit, count)
+        stop = self._done.end_many(count, cycle, orbit)
         if self._overlaps:
             begun = cycle + orbit.cycles(count - 1)
             if begun + pace.cycles(begun, self._piece.size) < stop:
@@ -582,35 +523,9 @@ class DmaStream(Stream):
         self._next(group, count, stop)
         return stop
 
-    def _count(self, need: Need, pace: BytePace, cycle: int, cycles: int) -> None:
-        """Count the cycles from `cycle` on in which bytes move through a port.
-
-        Of the result buffer's ports the cycles themselves are noted: sums pass over an access.
-        """
-        if need.port.buffer != Buffer.RESULT:
-            self._add(need, pace.busy(cycle, cycles))
-        elif pace.least:
-            self._beside_sums.append((need, cycle, cycle + cycles))
-        else:
-            moving = (at for at in range(cycle, cycle + cycles) if pace.amount(at))
-            self._beside_sums += [(need, at, at + 1) for at in moving]
-
-    def _count_each(self, need: Need, cycle: int, orbit: Orbit, count: int) -> None:
-        """Count the cycles of `count` bundles, begun in `cycle`, in which bytes move."""
-        pace, fetch = self._pace, 0 if self._overlaps else self._piece.fetch
-        for number in range(count):
-            first = cycle + orbit.cycles(number) + fetch
-            self._count(need, pace, first, pace.cycles(first, self._piece.size))
-
-    def _add(self, need: Need, cycles: int) -> None:
-        """Count cycles of a port of the state buffer, in each partition that has one of its own."""
-        ports = need.stop - need.first if self._plan.has_own_port(need) else 1
-        self.port_cycles[need.port] = self.port_cycles.get(need.port, 0) + cycles * ports
-
     def port_use(self, stretches: Iterable[Stretch] = ()) -> Iterator[tuple[Need, Beats]]:
         """Yield each port of the result buffer and when it was used; a copy has no stretches."""
-        for need, first, stop in self._beside_sums:
-            yield need, stretch(first * self.period, stop * self.period)
+        return self._done.port_use()
 
     def _next(self, group: BundleGroup, count: int, cycle: int) -> None:
         """Go on by `count` descriptors; the next one begins in `cycle`."""
@@ -618,18 +533,9 @@ class DmaStream(Stream):
         self._fetched = self._moved = 0
         self._begun = cycle
         if self._index == group.count:
-            if self._busy:
-                self._count_busy()
+            self._done.count_group(self._group)
             self._group, self._index = self._group + 1, 0
             self._take_up()
-
-    def _count_busy(self) -> None:
-        """Count the cycles in which bytes of a group moved, whose bundles lie in one bank each."""
-        # Those of other bundles are of other partitions.
-        for need in self._plan.once(self._plan.needs(self._group, 0)):
-            if need.port.buffer != Buffer.RESULT:
-                self._add(need, self._busy)
-        self._busy = 0
 
     def end_tick(self) -> int:
         """Return the tick of the last byte: final once it has moved, else the earliest possible.
@@ -642,7 +548,7 @@ class DmaStream(Stream):
         self.advance(self._env.tick)
         self._catch_up()
         if self._group == len(self._groups):
-            return (self.ended[-1].stop - 1) * self.period
+            return (self._done.stop - 1) * self.period
         tick = self.tick
         if not self.granted:
             tick = max(tick, -(-self._env.tick // self.period) * self.period)
@@ -650,6 +556,4 @@ class DmaStream(Stream):
 
     def descriptor_ticks(self) -> npt.NDArray[np.int64]:
         """Return the tick of each descriptor's last byte, int64."""
-        stops = np.concatenate([ended.stops() for ended in self.ended])
-        rows = np.repeat([g.rows for g in self._groups], [g.count for g in self._groups])
-        return self._in_order(np.repeat((stops - 1) * self.period, rows))
+        return self._done.descriptor_ticks()

@@ -340,7 +340,7 @@ class Channels:
         return self._settled
 
     def _append(self, runs: Runs) -> int:
-        """Put descriptors behind those of the others, and return the place of the first."""
+        """Put descriptors behind the others', and return the place of the first."""
         count, first = len(runs.length), self._used
         if first + count > self._tables.runs.shape[1]:
             first = self._compact(count)
@@ -349,7 +349,7 @@ class Channels:
         return first
 
     def _compact(self, count: int) -> int:
-        """Make room for `count` more descriptors, and drop those of copies that have ended."""
+        """Make room for `count` more descriptors, and drop those of ended copies."""
         queue = self._tables.queue
         live = np.flatnonzero(queue[tables.ACTIVE])
         kept = [slice(self._first_run(q), int(queue[tables.STOP, q])) for q in live.tolist()]

@@ -1,6 +1,6 @@
 """The buffers of the cores as DRAM's channels know them: their banks, numbered through.
 
-First come the banks of the state buffers, core by core, then those of the result buffers.
+First come the banks of the state buffers, core by core, then banks of the result buffers.
 """
 
 from __future__ import annotations

@@ -280,7 +280,7 @@ def shared_bytes(t: Tables, q: int, s: int) -> int:
 
 
 def passes(t: Tables, q: int, s: int) -> bool:
-    """Return whether a burst's bytes pass its ports beside those of older bursts of its queue."""
+    """Return whether a burst's bytes pass its ports beside its queue's older bursts."""
     queue, slot = t.queue, t.slot
     if slot[PORT_LOW, s] < 0:
         return True

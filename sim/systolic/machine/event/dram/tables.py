@@ -26,7 +26,7 @@ LONG_AGO = -NEVER
 ACTIVE, HELD, SIDES, RUN, LEAD, LEAD_STOP, BACK_RUN, BACK, STOP, FETCHED, LOOK = range(11)
 IN_HAND, ON_BUS, FIRST, LAST = range(11, 15)
 # REFUSED: the state-buffer port that another queue has, by its number (`steps.port_of`); STALL_*:
-# the refusals that are not yet logged: of which port, from which cycle to which.
+# the refusals that are not yet logged: the port, and the cycles from the first to the last.
 REFUSED, STALL_PORT, STALL_FROM, STALL_STOP = range(15, 19)
 # WIDTH, CYCLES: bytes in a cycle of its copy's bursts, and cycles of a burst; AT_ONCE: how many may
 # move. Of the buffer on the chip, HAS_PORTS: bursts ask for them here; FIRST_BANK: the number of
@@ -89,11 +89,11 @@ COLUMN, BANK_GROUP, BANK_IN_GROUP, ROW_FIELD = range(4)
 class Fixed(NamedTuple):
     """Chip data.
 
-    controller_bytes: of the DRAM behind each controller; its addresses follow those of the one
-    before. channels: of each. state_banks: banks of all state buffers; those of result buffers are
-    numbered behind them. port_lanes: how many ports a bank of a state buffer has in a direction at
-    most: one for each partition, or one for all. reserve: entries that a step may add to the log.
-    arbitrates: the queues settle among themselves which has a port.
+    controller_bytes: of the DRAM behind each controller; its addresses follow the addresses of the
+    one before. channels: of each. state_banks: banks of all state buffers; banks of result buffers
+    are numbered behind them. port_lanes: how many ports a bank of a state buffer has in a direction
+    at most: one for each partition, or one for all. reserve: entries that a step may add to the
+    log. arbitrates: the queues settle among themselves which has a port.
     """
 
     controller_bytes: int
@@ -183,8 +183,8 @@ class Tables(NamedTuple):
     queue, slot, bank, group, channel: what is under way; spare: [queue, n], free slots; moving:
     [queue, n], slots on a bus; work: [channel, n], banks that work or are wanted; port: [direction,
     bank], cycles in which state-buffer ports were used, of all partitions together; using: when
-    those of the result buffer were, as sums may pass over that; marks: [direction, port], the queue
-    that used a port last, as a number that grows with every step, the next of which is in `marked`;
+    banks of the result buffer were, as sums may pass over that; marks: [direction, port], the queue
+    that used a port last, as a number that grows with every step, the next one in `marked`;
     misc: how many entries are logged, and bursts taken; log: [row, entry], refusals and uses in the
     order in which they ended; runs: [row, descriptor]; end: the cycle in which each descriptor
     ended, or empty.
@@ -262,7 +262,7 @@ class Tables(NamedTuple):
         )
 
     def copy(self) -> Tables:
-        """Return tables of which what is under way may be changed without changing these."""
+        """Return tables whose entries under way may change without changing these."""
         return self._replace(
             queue=self.queue.copy(),
             slot=self.slot.copy(),

@@ -33,7 +33,7 @@ class SlotPace:
     """Groups of `group` elements, each in `slots` slots, after `fixed_cycles` before the first.
 
     slots: 1 or more; of n groups, rounded up when they are counted together. interval_cycles: the
-    least distance from its start to that of the next instruction.
+    least distance from its start to the next instruction's start.
     """
 
     group: int

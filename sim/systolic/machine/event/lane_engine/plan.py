@@ -239,7 +239,7 @@ def _steps(moves: list[Moves], latency: int) -> int:
 def _timeline(
     moves: list[Moves], chip: Chip, engine: EngineName, scales: list[Stretch]
 ) -> Timeline:
-    """Return the ports that all of them need, those of the first ones first.
+    """Return the ports that all of them need, the first ones' ports first.
 
     Scales go with what is written last, through its ports where these are theirs.
     """

@@ -157,7 +157,7 @@ class EngineUnit(Unit):
         return plan
 
     def _new_plan(self, instruction: OnEngine) -> LanePlan:
-        """Return a plan: that of an instruction in other banks, if one of its form was planned."""
+        """Return a plan, moved from other banks if an instruction of its form was planned."""
         form = form_of(instruction, self.chip)
         if form is not None and form.what in self._forms:
             banks, plan = self._forms[form.what]

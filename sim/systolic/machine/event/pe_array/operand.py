@@ -21,7 +21,7 @@ from systolic.machine.values.microscaling import scaled
 class ArrayOperand:
     """elements: as they lie in memory, [K, elements]; scales: what was read of them, by quadrant.
 
-    values: [K, n * rows of a PE], those of a PE and column (or vector) side by side.
+    values: [K, n * rows of a PE], the values of a PE and column (or vector) side by side.
     """
 
     elements: Array

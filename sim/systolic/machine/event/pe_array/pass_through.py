@@ -20,7 +20,7 @@ def passed_through(moving: Array, weights: Array) -> Array:
 
 
 def words_of(values: Array) -> Array:
-    """Return the words of the result buffer, int32, whose lowest bits are those of the values."""
+    """Return the words of the result buffer, int32, whose lowest bits are the values' bits."""
     words: Array = _bits(values).astype(np.uint32).view(np.int32)
     return words
 

@@ -64,7 +64,7 @@ class ArrayPlans:
         self._multiplies: dict[Hashable, MultiplyPlan] = {}
 
     def right(self, column: int) -> int:
-        """Return the cycles by which a column's sums come later than those of column 0."""
+        """Return the cycles by which a column's sums come later than the sums of column 0."""
         return self.spec.hop[1] * (column // self.spec.cell[1])
 
     def behind(self, column: int) -> int:

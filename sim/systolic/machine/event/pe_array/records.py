@@ -15,7 +15,7 @@ from systolic.machine.array_shape import placed
 from systolic.machine.event.pe_array.operand import ArrayOperand, planes_of
 from systolic.machine.event.pe_array.plans import ArrayPlans
 from systolic.machine.event.ticks import Ticks
-from systolic.trace.grid import LoadPass, MatMulPass
+from systolic.trace.passes import LoadPass, MatMulPass
 from systolic.trace.recorder import Recorder
 from systolic.trace.words import Words
 
@@ -64,7 +64,7 @@ class ArrayRecords:
         silent: int,
         exchange: bool,
     ) -> None:
-        """Note the injections of all passes, of which `silent` leave no sums; ticks: of each."""
+        """Note the injections of all passes; `silent` of them leave no sums. ticks: of each."""
         cycles, N = ticks // self._period, multiply.result.partitions
         nothing = np.zeros((0, (len(cycles) - silent)), np.float32)
         operand, rows = (moving.values, multiply.rows_per_pe) if moving else (nothing, 1)

@@ -2,8 +2,8 @@
 
 Four columns by four rows at a time: a sum is loaded and stored once for four additions, and a row
 of moving elements serves four columns. The order of additions is untouched, and without fast-math
-no product is contracted with its sum: each is rounded by itself, so the bits are those of the numpy
-form.
+no product is contracted with its sum: each is rounded by itself, so the bits are the same as in the
+numpy form.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ class PEArrayUnit(Unit):
         return self._spec.warm_up_factor if is_cold else 1
 
     def _least_ticks(self, multiply: MatMul, vector_cycles: int) -> int:
-        """Return the time from the start of a multiply to that of the next, at least."""
+        """Return the least time from the start of a multiply to the next one's."""
         if not self._spec.min_vectors:
             return self._interval_ticks
         vectors = min(self._spec.min_vectors, multiply.result.partitions)

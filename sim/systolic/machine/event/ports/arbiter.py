@@ -4,7 +4,7 @@ A stream that can meet no other one is let go until its end, and not looked at b
 may meet are a group, which is decided by itself. As long as no two of them can want the same port,
 a decision holds until they do: no event for any number of cycles. Else it holds for a stretch of
 constant needs, or, between units of different clocks, for one cycle. Decisions between queues with
-equal descriptors repeat in rounds (`rounds`). The outcome is that of stepping each cycle.
+equal descriptors repeat in rounds (`rounds`). The outcome is the same as of stepping each cycle.
 
 Of most streams nothing but records follows from their end: they are finished when the arbiter is
 called the next time, without an event of their own.
@@ -18,17 +18,15 @@ from operator import or_
 
 import simpy
 
-from systolic.isa import Buffer
 from systolic.machine.event.ports.edges import edges_that_count, next_edge
 from systolic.machine.event.ports.group import PortGroup, may_meet
 from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.meeting import NEVER, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of, number_of
 from systolic.machine.event.ports.shares import dealt
-from systolic.machine.event.ports.stream import Lost, Stream, by_rank, is_array
+from systolic.machine.event.ports.stream import Stream, by_rank
+from systolic.machine.event.ports.taken import TakenPorts
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
-
-Taken = dict[Port, list[tuple[Need, str, str]]]
 
 
 class Arbiter:
@@ -152,7 +150,7 @@ class Arbiter:
         return self._env.at_end_of_tick(SETTLED)
 
     def conclude(self) -> None:
-        """Finish the streams whose ends nothing waited for, the last of which ends the run."""
+        """Finish the streams whose ends nothing waited for; the last one ends the run."""
         last = max(self._ends.values(), default=self._env.tick)
         if last > self._env.tick:
             self._env.skip_to(last)
@@ -373,34 +371,13 @@ class Arbiter:
     def _arbitrate(self, group: PortGroup, now: int) -> int:
         """Decide this tick among streams that may meet; return when to decide again."""
         contended = group.streams
-        taken: Taken = {}
         holds = [hold for hold in self._holds if hold.mask & group.mask]
-        for hold in holds:
-            _take_hold(taken, hold, now)
-        changes: list[int] = []
-        is_for_now = False
-        refused: dict[Stream, Needs] = {}
-        for stream in contended:
-            if stream.tick > now and stream.granted:
-                _take(taken, stream, stream.needs_in_progress())
-            is_for_now |= not stream.granted and stream.tick > now
-        ready = [s for s in contended if s.tick == now]
-        if now in [s.asks_last_at for s in ready]:
-            ready.sort(key=lambda s: s.asks_last_at == now)
-        for stream in ready:
-            needs, slots = stream.needs()
-            if lost := self._first_refused(taken, stream, needs):
-                stream.refuse(lost)
-                refused[stream] = needs
-                if (same := stream.patience()) is not None:
-                    changes.append(now + same * stream.period)
-            else:
-                stream.grant()
-                _take(taken, stream, needs)
-                changes.append(now + slots * stream.period)
-            if stream.asks_last_at == now:
-                changes.append(now + stream.period)
-                is_for_now = True  # in the next cycle it has another place in the line
+        ready = _in_line([s for s in contended if s.tick == now], now)
+        is_for_now = any(not s.granted and s.tick > now for s in contended)
+        refused, changes = self._grant_or_refuse(ready, self._in_use(contended, holds, now), now)
+        last = [now + s.period for s in ready if s.asks_last_at == now]
+        changes += last  # in the next cycle they have another place in the line
+        is_for_now |= bool(last)
         changes += [_end_of(s) for s in group.settling if s.granted]
         # Only now is it known whether the multiplies go on.
         of_holds = [t for hold in holds if (t := hold.state(now)[1]) is not None]
@@ -410,15 +387,56 @@ class Arbiter:
                 changes += [next_edge(s, now) for s in contended]
             else:
                 held = reduce(or_, (hold.mask for hold in holds if hold.state(now)[0]), 0)
-                last = [now + s.period for s in ready if s.asks_last_at == now]
                 return min([*edges_that_count(contended, now, held), *of_holds, *last])
             is_for_now |= bool(refused)
         soon = min(changes)
         if is_for_now or not (group.has_course and self.is_split_for(contended)):
             return soon
-        # A decision may last beyond `soon`: until two streams meet, or, if one was refused, until
-        # one that was granted ends.
-        granted = [s for s in contended if s not in refused]
+        return self._lasting_until(group, refused, holds, now=now, soon=soon)
+
+    def _in_use(self, contended: list[Stream], holds: list[Hold], now: int) -> TakenPorts:
+        """Return the ports that sums have now, and streams in a cycle that is not over."""
+        taken = TakenPorts(self.has_partitions)
+        for hold in holds:
+            taken.take_hold(hold, now)
+        for stream in contended:
+            if stream.tick > now and stream.granted:
+                taken.take(stream, stream.needs_in_progress())
+        return taken
+
+    def _grant_or_refuse(
+        self, ready: list[Stream], taken: TakenPorts, now: int
+    ) -> tuple[dict[Stream, Needs], list[int]]:
+        """Decide stream by stream; return what was refused, and when needs change."""
+        refused: dict[Stream, Needs] = {}
+        changes: list[int] = []
+        for stream in ready:
+            needs, slots = stream.needs()
+            if lost := taken.first_refused(stream, needs):
+                stream.refuse(lost)
+                refused[stream] = needs
+                if (same := stream.patience()) is not None:
+                    changes.append(now + same * stream.period)
+            else:
+                stream.grant()
+                taken.take(stream, needs)
+                changes.append(now + slots * stream.period)
+        return refused, changes
+
+    def _lasting_until(
+        self,
+        group: PortGroup,
+        refused: dict[Stream, Needs],
+        holds: list[Hold],
+        *,
+        now: int,
+        soon: int,
+    ) -> int:
+        """Return until when a decision lasts that holds until `soon` at least.
+
+        It may last until two streams meet, or, if one was refused, until one that was granted ends.
+        """
+        granted = [s for s in group.streams if s not in refused]
         waits = [now + n * s.period for s in refused if (n := s.patience()) is not None]
         ends = [_end_of(s) for s in granted if refused or s.is_awaited]
         until = min([*waits, *ends], default=NEVER)
@@ -448,8 +466,8 @@ class Arbiter:
     ) -> int:
         """Return a tick, `ends` at the latest, until which nothing decided now changes.
 
-        Until then none of the streams that were granted can be refused, and what others wanted in
-        vain stays taken by the same streams. refused: the needs of those.
+        Until then no stream that was granted can be refused, and ports that other streams wanted
+        in vain stay taken by the same streams. refused: the needs for these ports.
         """
         until = ends
         for hold in holds:
@@ -464,27 +482,6 @@ class Arbiter:
                 if until > now and stream.mask & port:
                     until = min(until, _taken_alike_until(stream, need, now, until))
         return until
-
-    def _first_refused(self, taken: Taken, stream: Stream, needs: Needs) -> Lost | None:
-        """Return the first need that another has; of partitions of their own the lowest."""
-        for need in needs:
-            others = taken.get(need.port)
-            if not others:
-                continue
-            if self.has_partitions(need.port):
-                low, high = need.first, need.stop
-                met = [(o.first, c) for o, _, c in others if o.first < high and low < o.stop]
-                if met:
-                    first, client = min(met)
-                    return Lost(need.port, client, max(low, first))
-                continue
-            for other, unit, client in others:
-                in_flight = is_array(unit) and need.port.buffer == Buffer.RESULT
-                mine = (unit, client) == (stream.unit, stream.client)
-                own_lane = mine and not need.meets(other)
-                if not (own_lane or (in_flight and unit == stream.unit)):
-                    return Lost(need.port, client)
-        return None
 
 
 def _end_of(stream: Stream) -> int:
@@ -509,12 +506,8 @@ def _taken_alike_until(stream: Stream, need: Need, now: int, until: int) -> int:
     return now if taken and not stream.course_is_exact else change
 
 
-def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
-    for need in needs:
-        taken.setdefault(need.port, []).append((need, stream.unit, stream.client))
-
-
-def _take_hold(taken: Taken, hold: Hold, now: int) -> None:
-    if hold.state(now)[0]:
-        for need in hold.needs:
-            taken.setdefault(need.port, []).append((need, hold.stream.unit, hold.client))
+def _in_line(ready: list[Stream], now: int) -> list[Stream]:
+    """Return streams in the order in which they are decided: first those that do not ask last."""
+    if now in [s.asks_last_at for s in ready]:
+        ready.sort(key=lambda s: s.asks_last_at == now)
+    return ready

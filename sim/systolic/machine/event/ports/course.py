@@ -1,4 +1,4 @@
-"""What a stream will use of which ports, and when, if nothing refuses it: its course."""
+"""Which ports a stream will use, and when, if nothing refuses it: its course."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _next_chance(claim: _Claim, granted: list[_Claim], now: int) -> int:
 def _after(edge: int, claim: _Claim, other: _Claim, now: int) -> int:
     """Return the first edge of a refused stream at which another does not hold what it wants.
 
-    Or at which its stall has another name: that of the first port refused, and what holds it.
+    Or at which its stall has another name: the first port refused, and what holds it.
     """
     stream, lost = claim.stream, claim.stream.refusals[-1].lost
     in_progress = _refused_port(stream, claim.then, other, other.held)

@@ -15,7 +15,7 @@ from systolic.machine.event.ports.stream import Stream, by_rank
 
 
 class _Link:
-    """Two streams of which one may depend on the other, and when they meet first, as known.
+    """Two streams, one of which may depend on the other, and when they meet first, as known.
 
     shares_port: they may both use one. tick: the first at which their courses, `mine` and `its`,
     use one port.
@@ -49,7 +49,7 @@ class PortGroup:
     contests: what was decided of some of them so far (`rounds`).
 
     Args:
-        links: by stream, those of which one may depend on the other.
+        links: by stream, its pairs with streams where one may depend on the other.
 
     """
 

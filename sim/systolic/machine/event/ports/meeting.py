@@ -50,7 +50,7 @@ def first_meeting(one: PlacedCourse, other: PlacedCourse, now: int) -> int:
 def _first_of_port(a: PortUses, b: PortUses, later: int, now: int) -> int:
     """Return the first tick from `now` on at which a use of `a` meets one of `b`, else NEVER.
 
-    Ticks are those of `a`, which begin `later` ticks before those of `b`.
+    Ticks are counted in `a`, which begins `later` ticks before `b`.
     """
     i, j = bisect_right(a.stop, now), bisect_right(b.stop, now - later)
     if i == len(a.stop) or j == len(b.stop):
@@ -100,7 +100,7 @@ def _are_in_step(one: UseSteps, other: UseSteps) -> bool:
 
 
 def _first_in_step(a: PortUses, i: int, b: PortUses, j: int, later: int) -> int:
-    """Return what `_swept` does, for uses of which all follow one another by the same steps.
+    """Return what `_swept` does, for uses that follow one another by the same steps.
 
     Which uses meet depends only on how many are between their numbers.
     """

@@ -141,7 +141,7 @@ class Timeline:
         return found
 
     def in_banks(self, banks: Mapping[tuple[str, int], int]) -> Timeline:
-        """Return the timeline with other banks: those of (buffer, bank); others stay as they are.
+        """Return the timeline with other banks for (buffer, bank); others stay as they are.
 
         No two banks become one.
         """

@@ -36,7 +36,7 @@ class _Decision(NamedTuple):
 class Contest:
     """Streams of one clock that meet each other and no other stream, and what was decided so far.
 
-    It is that of the streams at their present paces.
+    The streams move at their present paces.
     """
 
     def __init__(self, streams: Collection[Stream]) -> None:

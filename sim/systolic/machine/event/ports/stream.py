@@ -88,7 +88,7 @@ by_rank = attrgetter("rank")
 
 
 def is_array(unit: str) -> bool:
-    """Return whether a unit is an array: ``pe_array``, or that of a core of several."""
+    """Return whether a unit is an array: ``pe_array``, or the array of a core of several."""
     return unit == "pe_array" or unit.endswith(".pe_array")
 
 
@@ -240,7 +240,7 @@ class Stream:
         return None
 
     def place(self) -> int:
-        """Return a number that grows as the stream comes to things of which some are alike."""
+        """Return a number that grows as the stream comes to things, some of them alike."""
         raise NotImplementedError
 
     def alike_ahead(self) -> int:

@@ -8,7 +8,7 @@ from systolic.machine.register.dram.channels import DramChannels
 
 
 class BankedControllers:
-    """All of them are alike; the DRAM of each follows that of the one before."""
+    """All of them are alike; the addresses of each follow the addresses of the one before."""
 
     def __init__(self, chip: MultiCoreChip) -> None:
         self._chip = chip
@@ -19,7 +19,7 @@ class BankedControllers:
 
     @classmethod
     def of(cls, chip: MultiCoreChip) -> BankedControllers | None:
-        """Return those of a chip, if it has some."""
+        """Return the controllers of a chip with such DRAM, if it has some."""
         has_some = any(dram.organisation is not None for dram in chip.controller_drams)
         return cls(chip) if has_some else None
 
@@ -28,7 +28,7 @@ class BankedControllers:
         return place.kind == "controller" and place.number in self._numbers
 
     def address(self, byte: int) -> int:
-        """Return where a byte of the chip's DRAM lies in that of all such controllers."""
+        """Return where a byte of the chip's DRAM lies in the DRAM of all such controllers."""
         piece = self._chip.piece(byte)
         inside = piece.local + byte - piece.first
         return self._numbers.index(piece.controller) * self.dram.size_bytes + inside

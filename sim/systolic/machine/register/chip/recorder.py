@@ -13,7 +13,7 @@ STALLED = "stalled by "
 
 
 class PlacedRecorder(Recorder):
-    """A recorder of one launch, which hands everything on to that of the chip.
+    """A recorder of one launch, which hands everything on to the chip's recorder.
 
     place: whose units record. first: the number of the launch's first instruction. winners: the
     place of what wins a port, "" where the unit names it in full.

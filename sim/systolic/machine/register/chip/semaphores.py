@@ -15,7 +15,7 @@ NOT_YET = 1 << 62
 
 
 class _OnItsWay(NamedTuple):
-    """A post: the tick from which it is visible, of which semaphore, when and where it was made."""
+    """A post: the tick from which it is visible, its semaphore, when and where it was made."""
 
     due: int
     semaphore: int
@@ -98,7 +98,7 @@ class PlacedSemaphores(Semaphores):
         return self._whole.version
 
     def post(self, tick: int, unit: str, period: int, semaphore: int) -> None:
-        """Add 1, visible so many cycles of the posting unit, and the hops, later."""
+        """Add 1; it is visible after the posting unit's cycles, and the hops."""
         cycles = self._own_cycles.get(unit_of(unit), self._cycles)
         name = joined(self._place, unit)
         self._whole.send(name, tick, cycles * period, self._place, semaphore)

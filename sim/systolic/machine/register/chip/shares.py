@@ -18,7 +18,7 @@ class RunShares:
 
 
 def holding(chip: MultiCoreChip, places: tuple[ChipPlace, ...], *, accumulates: bool) -> RunShares:
-    """Return what a run holds between these endpoints, the first of which is its source."""
+    """Return what a run holds between these endpoints, the first being its source."""
     source, *targets = places
     pools = dict[str, int]()
     for target in targets:
@@ -66,7 +66,7 @@ class SharesHeld:
     def of_controllers(self, queue: int, held: RunShares, tick: int, cycle: int) -> list[int]:
         """Return the bytes of each share of a controller in the queue's own cycle of that number.
 
-        SharesHeld stand in the order of the queues, those of a copy from its source to its target.
+        SharesHeld stand in the order of the queues, a copy's from its source to its target.
         """
         seen: Counter[int] = Counter()
         found = []
@@ -88,7 +88,7 @@ class SharesHeld:
         )
 
     def _count(self, number: int, queue: int, tick: int) -> tuple[int, int]:
-        """Return the shares of a controller that are held at a tick, and those of queues before."""
+        """Return a controller's shares held at a tick: by all queues, and by queues before."""
         held = [
             (other, holding.controllers.count(number))
             for other, (until, holding) in self._held.items()

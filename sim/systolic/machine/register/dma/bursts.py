@@ -261,7 +261,7 @@ class BurstQueue(DmaQueue):
             work.pass_cycle(burst)
 
     def _passing(self, job: BurstJob, work: BurstWork, moving: list[Burst]) -> list[Burst]:
-        """Return the bursts whose bytes pass the ports in this cycle beside those of older ones."""
+        """Return the bursts whose bytes pass the ports in this cycle beside older ones."""
         if job.port_bytes is None:
             return moving
         used: Counter[tuple[int, int]] = Counter()

@@ -26,7 +26,7 @@ class Descriptor:
     """A run of bytes from one place to another.
 
     gathered: of a transpose, which fills a run from many places: partition and first byte of each
-    of its elements, int64 [2, elements]; `source` is that of the first.
+    of its elements, int64 [2, elements]; `source` is the first element's.
     """
 
     source: RunStart
@@ -89,7 +89,7 @@ def bundles(copy: DmaCopy, most: int) -> Iterator[tuple[Descriptor, ...]]:
 
 
 def spread_bundles(copy: DmaCopy, dma: Dma) -> Iterator[tuple[Descriptor, ...]]:
-    """Yield the descriptors in bundles of which each engine moves one at most, all side by side.
+    """Yield the descriptors in bundles; each engine moves at most one of a bundle, side by side.
 
     Every engine works through its own: a bundle has the next one of each engine, as long as these
     are alike and, on the chip, at one place of their partitions.

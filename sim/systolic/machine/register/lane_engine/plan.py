@@ -32,8 +32,8 @@ from systolic.spans import Interval
 class Step:
     """reads: (operand, its elements); outputs: elements of the target complete after the step.
 
-    result: the number of a result of few elements per lane, and that of its element, which is
-    complete after the step. scales: those of the groups whose last elements are among the outputs.
+    result: the number of a result of few elements per lane, and the number of its element, which is
+    complete after the step. scales: of the groups whose last elements are among the outputs.
     read_ports, write_ports: needed to read, and later to write outputs or result. is_behind: the
     last element has been read before; the engine can take the next instruction.
     """
@@ -57,7 +57,7 @@ class Step:
 
 
 def steps_of(instruction: OnEngine, rate: GroupRate, ports: Ports) -> list[Step]:
-    """Return all steps; operands are numbered, those of one element per lane first.
+    """Return all steps; operands are numbered, operands of one element per lane first.
 
     Behind them comes what is read beside the first elements of the others.
     """

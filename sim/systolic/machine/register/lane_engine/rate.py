@@ -2,7 +2,7 @@
 
 An engine's list of rates is gone through from its top; the first that fits the instruction holds. A
 group that does not pass the ports of the state buffer in one step is divided: n elements of it have
-as many steps as is their part of those of the whole group, but one at least.
+their part of the steps of the whole group, but one at least.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GroupRate(NamedTuple):
 
     elements: of a group; groups, steps: the groups that take these steps, and any others in
     proportion, up to a whole step; fixed_cycles: before the first step of all; apart_cycles: from
-    the start of the instruction to that of the next, at least.
+    the start of the instruction to the next one's, at least.
     """
 
     elements: int
@@ -36,7 +36,7 @@ class GroupRate(NamedTuple):
     apart_cycles: int
 
     def steps_of(self, group: int) -> int:
-        """Return the steps of a group, the first of which has number 0."""
+        """Return the steps of a group; the first one has number 0."""
         return self._steps_before(group + 1) - self._steps_before(group)
 
     def _steps_before(self, group: int) -> int:

@@ -39,7 +39,7 @@ class LaneJob(Job):
 
     program: its name, for messages; is_moved: the first operand moves another access;
     fixed_cycles: before its first step; apart_cycles: from its start to the next one's, at least;
-    step: cycles it was not held back since it started; operands: those of few elements per lane
+    step: cycles it was not held back since it started; operands: operands of few elements per lane
     first; held: what was read of each, in its place; written: the target, then what is written once
     per lane; scales: what the scales of the target touch; values: results to be written, by the
     step that completed them; scale_values: their scales; begun, wrote: cycles of its start and

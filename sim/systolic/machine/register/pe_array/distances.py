@@ -21,11 +21,11 @@ from systolic.isa.array_tile import ArrayTile
 class Stages:
     """Register distances in a tile. Cells are groups of PEs without a register between them.
 
-    entry: registers before the tile's first PE, those of the array's rows and columns before it
-    among them; write_latency: registers behind its last row, those of the rows below among them.
-    deep: rows of sum registers, from the first cell to the result buffer; wide: moving registers
-    of a row; to_result: cycles from injection to column 0's write (D); across: further cycles
-    to the last column's.
+    entry: registers before the tile's first PE, registers of the array's rows and columns before it
+    among them; write_latency: registers behind its last row, registers of the rows below among
+    them. deep: rows of sum registers, from the first cell to the result buffer; wide: moving
+    registers of a row; to_result: cycles from injection to column 0's write (D); across: further
+    cycles to the last column's.
     """
 
     rows: int

@@ -1,6 +1,6 @@
 """What PEs have besides for a further row of the contraction: moving and weight registers.
 
-Both move as those of the first row do. The sum is the first row's: see `register.pe_array.grid`.
+Both move as in the first row. The sum is the first row's: see `register.pe_array.grid`.
 """
 
 from __future__ import annotations

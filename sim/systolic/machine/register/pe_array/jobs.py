@@ -137,7 +137,7 @@ class LoadJob(ArrayJob):
         self.ports = self._read_ports(context, array.fast_load)
 
     def _read_ports(self, context: Context, fast: int) -> list[tuple[Wanted, ...]]:
-        """Return what each read needs: all partitions from the left, those of its rows on top."""
+        """Return what each read needs: all partitions from the left, its rows' on top."""
         access, ports = self.access, context.ports
         lanes = access.lanes
         if self.is_left:
@@ -230,7 +230,7 @@ class MatMulJob(ArrayJob):
 
     @property
     def least_cycles(self) -> int:
-        """Return the cycles from its start to that of the next multiply, at least."""
+        """Return the least cycles from its start to the next multiply's start."""
         return max(self._interval, self._held * self.vector_cycles)
 
     @property

@@ -14,7 +14,7 @@ from systolic.machine.register.pe_array.control import Control
 from systolic.machine.register.pe_array.jobs import LoadJob, MatMulJob
 from systolic.machine.register.pe_array.results import UNIT
 from systolic.machine.register.pe_array.scaled import Lane
-from systolic.trace.grid import LoadPass, MatMulPass
+from systolic.trace.passes import LoadPass, MatMulPass
 from systolic.trace.recorder import Recorder
 from systolic.trace.words import Words
 

@@ -14,7 +14,7 @@ from systolic.machine.values.microscaling import scaled
 
 
 class Lane(NamedTuple):
-    """Words that were read: of which access, at which elements of a partition, [K, elements]."""
+    """Words that were read: their access, and their elements of a partition, [K, elements]."""
 
     access: Access
     addresses: Array

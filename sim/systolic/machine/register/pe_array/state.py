@@ -16,7 +16,8 @@ from systolic.isa import LoadWeights, MatMul, PassThrough, Program
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.pass_through import elements_of
 from systolic.machine.register.pe_array.tile import TileRegisters
-from systolic.trace.grid import GridPlace, GridState
+from systolic.trace.grid import GridState
+from systolic.trace.passes import GridPlace
 
 
 class GridStates:

@@ -22,7 +22,7 @@ WEIGHTS = "weights"
 
 
 class ArrayUnit(Unit):
-    """The array: its tiles, of which a program without tiles has one, the whole array."""
+    """The array: its tiles; a program without tiles has one, the whole array."""
 
     def __init__(self, context: Context, observer: Observer | None) -> None:
         chip, recorder = context.chip, context.recorder

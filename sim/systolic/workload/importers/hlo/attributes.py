@@ -16,7 +16,7 @@ _SLICE = re.compile(r"\[(\d+):(\d+)(?::(\d+))?\]")
 
 
 class AttributeFaultError(Exception):
-    """An attribute that is missing or malformed; whoever knows the text adds the place."""
+    """An attribute that is missing or malformed; the reader of the text adds the place."""
 
 
 def fault(message: str) -> NoReturn:

@@ -1,7 +1,8 @@
 """Rows of `gather` and `scatter`: slices of a tensor at places along some of its dimensions.
 
-Dimensions along which places are given are seen as one, of which every element has one number. So a
-gather takes numbers along one dimension. Numbers that are known when importing become a `take`.
+Dimensions along which places are given are seen as one dimension, whose every element has one
+number. So a gather takes numbers along one dimension. Numbers that are known when importing become
+a `take`.
 """
 
 from __future__ import annotations

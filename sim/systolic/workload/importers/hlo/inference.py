@@ -1,4 +1,4 @@
-"""The shape that each HLO instruction must have, from those of its operands and its attributes.
+"""The shape that each HLO instruction must have, from its operands' shapes and its attributes.
 
 A text whose shapes contradict one another is refused here, before anything is made of it. Source:
 https://openxla.org/xla/operation_semantics.
@@ -52,7 +52,7 @@ def check_shape(
 ) -> None:
     """Raise AttributeFaultError if an instruction's shape is not what its operands give.
 
-    Opcodes without a row pass; whoever meets one says that it is not done.
+    Opcodes without a row pass; the lowering says that they are not done.
     """
     rule = RULES.get(made.opcode)
     if rule is None:

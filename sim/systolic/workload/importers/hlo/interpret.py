@@ -34,7 +34,7 @@ from systolic.workload.importers.hlo.module import Computation, HloInstruction, 
 from systolic.workload.importers.hlo.table import ROWS
 
 MOST_INSTRUCTIONS = 200_000
-"""The most instructions that are gone through, those of unrolled loops counted each time."""
+"""The most instructions that are gone through; an unrolled loop's count each time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ Known: TypeAlias = Callable[[HloInstruction, Sequence[Array]], Array]
 
 
 def known_value(made: HloInstruction, operands: Sequence[Array]) -> Array | None:
-    """Return an instruction's value from those of its operands; None if it has no row here."""
+    """Return an instruction's value from its operands' values; None if it has no row here."""
     row = KNOWN.get(made.opcode)
     if row is None or not isinstance(made.shape, Shape):
         return None
@@ -127,7 +127,7 @@ def _convert(made: HloInstruction, operands: Sequence[Array]) -> Array:
 
 
 def _broadcast(made: HloInstruction, operands: Sequence[Array]) -> Array:
-    """Return a view of step 0: whoever takes it sees along which dimensions it is one number."""
+    """Return a view of step 0: its user sees along which dimensions it is one number."""
     dims, (source,) = numbers(made, "dimensions", ()), operands
     order = sorted(range(len(dims)), key=lambda axis: dims[axis])
     sizes = [1] * made.array.rank

@@ -34,13 +34,13 @@ class HloInstruction:
 
     @property
     def array(self) -> Shape:
-        """Return the shape, which must be that of an array."""
+        """Return the shape, which must be an array's."""
         assert isinstance(self.shape, Shape)
         return self.shape
 
     @property
     def title(self) -> str:
-        """Return the name by which users know it: that of its metadata, else its own."""
+        """Return the name by which users know it: the metadata's, else its own."""
         metadata = self.attributes.get("metadata", "")
         _, found, rest = metadata.partition('op_name="')
         return rest.partition('"')[0] if found else self.name

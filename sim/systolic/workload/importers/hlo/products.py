@@ -61,7 +61,7 @@ def _outer(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """An operand of a dot: its dimensions, those of the batch, and those that are summed over."""
+    """An operand of a dot: its dimensions, the batch's among them, and which are summed over."""
 
     dims: tuple[int, ...]
     batch: tuple[int, ...]

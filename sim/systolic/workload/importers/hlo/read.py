@@ -5,7 +5,7 @@ through the text once with one pattern for what most lines look like; literals, 
 attributes are cut at their matching brackets. Names may stand with or without a percent sign, and
 operands with or without their shapes. Every fault is an ImportFileError with line and column.
 
-Source: the text form is that of `HloModule::ToString`; https://openxla.org/xla/operation_semantics
+Source: the text form is what `HloModule::ToString` writes; https://openxla.org/xla/operation_semantics
 says what the operations mean.
 """
 

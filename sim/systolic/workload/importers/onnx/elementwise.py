@@ -59,7 +59,7 @@ def _comparison(operator: str) -> OnnxRow:
 
 
 def _power(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-    """The exponent may be of another type; the result has that of the base."""
+    """The exponent may be of another type; the result has the base's type."""
     base, exponent = at.plain(given[0]), at.plain(given[1])
     kind = at.kind(base)
     if is_integer(at.shape(base)):
@@ -101,7 +101,7 @@ def _xor(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
 
 
 def _remainder(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-    """fmod has the sign of what is divided; without it the sign is that of the divisor."""
+    """fmod has the sign of what is divided; without it the result has the divisor's sign."""
     found = at.binary("remainder", given[0], given[1])
     if node.number("fmod"):
         return found

@@ -32,7 +32,7 @@ def function_body(
 ) -> FunctionBody | None:
     """Return the body of an operator that is a function, for operands of these shapes.
 
-    None: it is none. The graph's inputs are those of the function, in its order.
+    None: it is none. The graph's inputs are the function's, in its order.
     """
     onnx = onnx_package()
     try:

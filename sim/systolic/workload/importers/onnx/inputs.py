@@ -1,7 +1,7 @@
 """The inputs of an ONNX model: their dimensions, and those on which shapes depend.
 
 A network's shapes must be known when it is compiled. So a size that a file leaves open is given by
-the user, or is 1 if it is that of the batch; and an input on which a shape depends, such as the
+the user, or is 1 if it is the batch's; and an input on which a shape depends, such as the
 operand `shape` of Reshape, is a constant with the value that the user gives.
 """
 

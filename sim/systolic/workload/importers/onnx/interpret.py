@@ -25,7 +25,7 @@ from systolic.workload.importers.onnx.table import ROWS
 
 MOST_OPERANDS = 16
 MOST_NODES = 200_000
-"""The most nodes that are gone through, those of functions and branches included."""
+"""The most nodes that are gone through, nodes of functions and branches included."""
 
 
 NO_OPERATION = "graphs have no such operation"
@@ -43,7 +43,7 @@ class NodeNotDone:
 
 
 class OnnxInterpreter:
-    """Goes through the nodes of a graph, and those of graphs inside it."""
+    """Goes through the nodes of a graph and of graphs inside it."""
 
     def __init__(self, opset: int) -> None:
         self.at = OnnxContext(run=self._run_inside)

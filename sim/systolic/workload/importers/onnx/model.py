@@ -19,7 +19,7 @@ def at_node(name: str) -> str:
 class OnnxNode:
     """A node of a graph.
 
-    name: its own, or that of its first result. version: the opset that defined its operator last.
+    name: its own, or its first result's. version: the opset that defined its operator last.
     inputs, outputs: names of values, "" where one is left out. attributes: numbers, texts, tuples,
     arrays and graphs by name, defaults included. proto: the message, as the package onnx has it.
     """

@@ -118,7 +118,7 @@ def _instance_norm(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> Mode
 
 
 def _group_norm(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-    """Before opset 21 factors and terms are those of a group, from then on of a channel."""
+    """Before opset 21 each group has a factor and a term, from then on each channel."""
     dims, groups = at.dims(given[0]), node.number("num_groups")
     if groups < 1 or dims[1] % groups:
         raise WorkloadError(f"{groups} groups of {dims[1]} channels")

@@ -265,7 +265,7 @@ def _gather(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
     if isinstance(places, np.ndarray):
         found = taken(at, given[0], axis, [int(each) for each in places.reshape(-1)])
         return at.reshape(found, out)
-    if _is_finite(given[0]):  # a table, such as that of an embedding
+    if _is_finite(given[0]):  # a table, such as an embedding's
         names = [at.whole(given[0]), at.whole(places)]
         return at.made("gather", names, Shape(at.kind(given[0]), out), axis=axis)
     order = [axis, *(d for d in range(len(dims)) if d != axis)]
@@ -277,7 +277,7 @@ def _gather(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
 
 
 def _gather_elements(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-    """Take along an axis a place of its own for each element; all other axes are those of both."""
+    """Take along an axis a place of its own for each element; both have all other axes."""
     dims, lines = at.dims(given[0]), at.dims(given[1])
     axis = axis_of(node.number("axis"), len(dims))
     if len(lines) != len(dims) or any(
@@ -300,7 +300,7 @@ def _gather_elements(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> Mo
 
 
 def _gather_nd(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-    """See the dimensions along which places are given as one, of which each place has a number."""
+    """See the dimensions along which places are given as one; each place has a number in it."""
     dims, lines, batch = at.dims(given[0]), at.dims(given[1]), node.number("batch_dims")
     count = lines[-1]
     sizes, rest = dims[batch : batch + count], dims[batch + count :]

@@ -78,7 +78,7 @@ def of_newer_opset(model: Any) -> Any:
 
 
 def read_graph(model: Any, folder: Path) -> OnnxGraph:
-    """Return the graph of a model, a message of the package onnx. folder: that of external data.
+    """Return the graph of a model, a message of the package onnx. folder: of external data.
 
     Raises:
         ImportFileError: the model is of another opset, a node is wrong or unknown, nodes wait for
@@ -236,7 +236,7 @@ def _tensor(proto: Any) -> OnnxTensor:
 
 
 def _name(proto: Any, number: int) -> str:
-    """Return the name of a node: its own, that of its first result, or its number."""
+    """Return the name of a node: its own, its first result's, or its number."""
     first = next(iter(proto.output), "")
     return str(proto.name or first or f"{proto.op_type}, number {number}")
 

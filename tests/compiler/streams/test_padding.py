@@ -12,35 +12,9 @@ import systolic
 from support.chips import ideal_chip
 from support.tiers import quick_first
 from systolic.compiler import compile_graph
-from systolic.compiler.ir.move_parts import MOST_SPACED, move_parts
 from systolic.config import load_chip
-from systolic.layout import Shape
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
-
-
-def spaced(source: str, result: str, axes: tuple[int, ...], *, over_padding: bool) -> list[int]:
-    ends = Shape.parse(source), Shape.parse(result)
-    parts = move_parts(*ends, axes, over_padding=over_padding)
-    assert parts is not None
-    return [part.move.spaced for part in parts]
-
-
-def test_a_lone_row_of_a_pair_comes_with_the_padding_beside_it() -> None:
-    source = "bf16[4,1,24]{2,1,0:T(8,8)(2,1)}"
-    assert spaced(source, "bf16[24,4,1]", (2, 0, 1), over_padding=True) == [2]
-    assert spaced(source, "bf16[24,4,1]", (2, 0, 1), over_padding=False) == [1]
-
-
-def test_elements_that_are_all_wanted_are_no_padding() -> None:
-    source = "bf16[4,2,24]{2,1,0:T(8,8)(2,1)}"
-    assert spaced(source, "bf16[24,4,2]", (2, 0, 1), over_padding=True) == [1]
-
-
-def test_far_apart_a_descriptor_for_each_costs_less() -> None:
-    ways = 2 * MOST_SPACED
-    source = f"s8[4,1,24]{{2,1,0:T({ways},8)({ways},1)}}"
-    assert spaced(source, "s8[24,4,1]", (2, 0, 1), over_padding=True) == [1]
 
 
 def test_columns_of_a_tile_over_the_edge_come_without_the_padding_within_dram() -> None:
