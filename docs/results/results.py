@@ -70,6 +70,7 @@ OPERATIONS_TRIED: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] =
     ("scatter", SQUARE, {"axis": 0, "indices": (7, 3, 200, 3), "combiner": "add"},
      (SQUARE, "f32[4,256]")),
     ("gather", "f32[64,256]", {"axis": 0}, (SQUARE, "s32[64]")),
+    ("dynamic_scatter", SQUARE, {"axis": 0}, (SQUARE, "f32[4,256]", "s32[4]")),
     ("dynamic_slice", "f32[64,256]", {"sizes": (64, 256)}, (SQUARE, "s32[2]")),
     ("dynamic_update_slice", SQUARE, {}, (SQUARE, "f32[1,256]", "s32[2]")),
     ("depth_to_space", "f32[1,16,16,8]", {"block": 2}, ("f32[1,8,8,32]",)),

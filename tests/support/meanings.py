@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from jax import lax
+from jax import numpy as jnp
 from scipy.special import expit, logsumexp
 
 from support.lane_graphs import text
@@ -253,6 +254,27 @@ def gather(rng: Random) -> Case:
     )
 
 
+def dynamic_scatter(rng: Random) -> Case:
+    """Updates that come one after another, those outside left out, as jax.numpy's do."""
+    dims, many, dtype = dims_of(rng, most=3), rng.randint(1, 5), rng.choice(TYPES)
+    axis, combiner = rng.randrange(len(dims)), rng.choice(["none", "add", "max", "min"])
+    fold = {"none": "set"}.get(combiner, combiner)
+    new = [many if n == axis else size for n, size in enumerate(dims)]
+
+    def meaning(x: np.ndarray, u: np.ndarray, n: np.ndarray) -> np.ndarray:
+        found = jnp.moveaxis(jnp.asarray(x), axis, 0)
+        for place, row in zip(n, np.moveaxis(u, axis, 0), strict=True):
+            if 0 <= place < dims[axis]:
+                found = getattr(found.at[int(place)], fold)(row)
+        return np.asarray(jnp.moveaxis(found, 0, axis))
+
+    inputs = [(dtype, dims), (dtype, new), ("s32", [many])]
+    given = {"axis": axis, "combiner": combiner}
+    highest = {2: (-1, dims[axis])}
+    near = 2**-6 if combiner == "add" else 0.0
+    return Case("dynamic_scatter", inputs, (dtype, dims), meaning, given, near, highest)
+
+
 def dynamic_slice(rng: Random) -> Case:
     dims, dtype = dims_of(rng), rng.choice(TYPES)
     sizes = [rng.randint(1, size) for size in dims]
@@ -380,8 +402,8 @@ CASES: dict[str, Callable[[Random], Case]] = {
     each.__name__.rstrip("_"): each
     for each in (
         reverse, tile, expand, take, slice_, pad, iota, constant, cumulative, argmax, argmin, top_k,
-        reduce_measure, scatter, gather, dynamic_slice, dynamic_update_slice, depth_to_space,
-        space_to_depth, causal_mask, lstm, gru,
+        reduce_measure, scatter, dynamic_scatter, gather, dynamic_slice, dynamic_update_slice,
+        depth_to_space, space_to_depth, causal_mask, lstm, gru,
     )
 }  # fmt: skip
 """A case of each operation for a seed."""

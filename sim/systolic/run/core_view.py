@@ -5,8 +5,9 @@ What other cores and processors move into its buffers, or out of them, is among 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from systolic.run.result import Result
 from systolic.run.snapshot import grid_of
 from systolic.trace.records import Trace
 from systolic.trace.words import WordTable
+
+Of = TypeVar("Of")
+"""What is known of a unit."""
 
 
 def core_run(result: Result, core: str) -> PlotRun:
@@ -89,29 +93,27 @@ def _core_trace(result: Result, core: str) -> Trace:
     def is_mine(name: str) -> bool:
         return split(name)[0] == core
 
-    times = tuple(
-        each._replace(unit=local(each.unit))
-        for each in trace.times
-        if is_mine(each.unit) or any(_accesses(lives, each.instruction, core))
-    )
-    stalls = tuple(
-        each._replace(unit=local(each.unit), buffer=local(each.buffer), winner=local(each.winner))
-        for each in trace.stalls
-        if is_mine(each.buffer)
-    )
-    rows = trace.words.rows
-    units = tuple(map(local, trace.words.units))
-    mine = [number for number, name in enumerate(trace.words.units) if is_mine(name)]
-    transfers = replace(
-        trace.transfers,
-        waits={local(unit): each for unit, each in trace.transfers.waits.items() if is_mine(unit)},
-    )
+    def own(of_unit: Mapping[str, Of]) -> dict[str, Of]:
+        return {local(unit): each for unit, each in of_unit.items() if is_mine(unit)}
+
+    rows, units = trace.words.rows, trace.words.units
+    mine = [number for number, name in enumerate(units) if is_mine(name)]
     return replace(
         trace,
         periods={local(unit): period for unit, period in trace.periods.items()},
-        labels={local(unit): of for unit, of in trace.labels.items() if is_mine(unit)},
-        times=times,
-        stalls=stalls,
+        labels=own(trace.labels),
+        times=tuple(
+            each._replace(unit=local(each.unit))
+            for each in trace.times
+            if is_mine(each.unit) or any(_accesses(lives, each.instruction, core))
+        ),
+        stalls=tuple(
+            each._replace(
+                unit=local(each.unit), buffer=local(each.buffer), winner=local(each.winner)
+            )
+            for each in trace.stalls
+            if is_mine(each.buffer)
+        ),
         semaphores=tuple(
             each._replace(unit=local(each.unit)) for each in trace.semaphores if is_mine(each.unit)
         ),
@@ -120,9 +122,9 @@ def _core_trace(result: Result, core: str) -> Trace:
             for (buffer, bank, direction), ticks in trace.port_cycles.items()
             if is_mine(buffer)
         },
-        words=WordTable(rows[np.isin(rows["unit"], mine)], units),
+        words=WordTable(rows[np.isin(rows["unit"], mine)], tuple(map(local, units))),
         grid=grid_of(result, core),
-        transfers=transfers,
+        transfers=replace(trace.transfers, waits=own(trace.transfers.waits)),
         fetches=tuple(
             each._replace(unit=local(each.unit)) for each in trace.fetches if is_mine(each.unit)
         ),

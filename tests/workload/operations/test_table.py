@@ -28,7 +28,8 @@ def test_both_tables_have_the_same_operations() -> None:
         "leaky_relu", "prelu", "elu", "celu", "hard_sigmoid", "popcount",
         "matmul_integer", "conv_integer", "dot",
         "cumulative", "argmax", "argmin", "top_k", "reduce_measure", "scatter", "gather",
-        "dynamic_slice", "dynamic_update_slice", "depth_to_space", "space_to_depth", "lstm", "gru",
+        "dynamic_scatter", "dynamic_slice", "dynamic_update_slice",
+        "depth_to_space", "space_to_depth", "lstm", "gru",
     }  # fmt: skip
 
 

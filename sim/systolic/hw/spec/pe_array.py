@@ -101,6 +101,13 @@ class PEArray(Spec):
 
     @model_validator(mode="after")
     def _consistent(self) -> PEArray:
+        self._check_types()
+        self._check_mx()
+        self._check_sizes()
+        return self
+
+    def _check_types(self) -> None:
+        """Refuse types that are not known, and keys of types that the array does not take."""
         for name in self.cycles_per_vector:
             if name not in DATA_TYPES:
                 raise ValueError(
@@ -125,7 +132,9 @@ class PEArray(Spec):
                         f'{key}: "{name}" is no type of cycles_per_vector '
                         f"({', '.join(self.cycles_per_vector)})"
                     )
-        self._check_mx()
+
+    def _check_sizes(self) -> None:
+        """Refuse cells that do not divide the array, and tiles that do not fit both."""
         for side, size, cell in (
             ("rows", self.rows, self.cell[0]),
             ("cols", self.cols, self.cell[1]),
@@ -142,7 +151,6 @@ class PEArray(Spec):
                         f"tile_sizes: {side} of a tile must divide those of the array ({size}) and "
                         f"be a multiple of its cell size ({cell}), found {part}"
                     )
-        return self
 
     def _check_mx(self) -> None:
         """Refuse types that are none of MX, and weights whose scales could not come with them."""

@@ -79,6 +79,16 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         "length",
         f"[bold]{number(summary['cycles'])} cycles[/bold], {time_text(summary['time_ns'])}",
     )
+    _times(summary, table)
+    _work(summary, table)
+    for name, line in metric_lines(summary["metrics"]) if "metrics" in summary else ():
+        table.add_row(name, Text(line))
+    _moved(summary, table)
+    return Padding(table, (1, 0, 1, 2))
+
+
+def _times(summary: Mapping[str, Any], table: Table) -> None:
+    """Add rows on what took the cycles: the bound, the array, operations, transposes."""
     if "bound" in summary:
         table.add_row("bound", Text(bound_text(summary)))
     if reach := summary.get("array_reach"):
@@ -94,6 +104,10 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         table.add_row("cycles", Text(text))
     for row, text in enumerate(transposed_texts(summary)):
         table.add_row("" if row else "transposed", Text(text))
+
+
+def _work(summary: Mapping[str, Any], table: Table) -> None:
+    """Add rows on what was done: its size, the tensors and their places, images, the program."""
     if "blocks" in summary:
         blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
         table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
@@ -113,10 +127,6 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
     table.add_row("program", ", ".join(counts) or "no instructions")
     if summary.get("checker") == "skipped":
         table.add_row("checker", Text(UNCHECKED, "yellow"))
-    for name, line in metric_lines(summary["metrics"]) if "metrics" in summary else ():
-        table.add_row(name, Text(line))
-    _moved(summary, table)
-    return Padding(table, (1, 0, 1, 2))
 
 
 def _moved(summary: Mapping[str, Any], table: Table) -> None:

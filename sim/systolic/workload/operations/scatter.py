@@ -102,7 +102,7 @@ def scatter_parts(
     return recipe.done(out)
 
 
-_UFUNCS: dict[Combiner, Callable[..., None]] = {
+UFUNCS: dict[Combiner, Callable[..., None]] = {
     "add": np.add.at,
     "multiply": np.multiply.at,
     "max": np.maximum.at,
@@ -120,7 +120,7 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: ScatterAttributes) -
         if attributes.combiner == "none":
             found[list(attributes.indices)] = new
         else:
-            _UFUNCS[attributes.combiner](found, np.array(attributes.indices), new)
+            UFUNCS[attributes.combiner](found, np.array(attributes.indices), new)
     return np.moveaxis(found, 0, axis)
 
 

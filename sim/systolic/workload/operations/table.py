@@ -27,6 +27,7 @@ from systolic.workload.operations.conv_weight_gradient import CONV_WEIGHT_GRADIE
 from systolic.workload.operations.cumulative import CUMULATIVE
 from systolic.workload.operations.depth_to_space import DEPTH_TO_SPACE
 from systolic.workload.operations.dot import DOT
+from systolic.workload.operations.dynamic_scatter import DYNAMIC_SCATTER
 from systolic.workload.operations.dynamic_slice import DYNAMIC_SLICE
 from systolic.workload.operations.dynamic_update_slice import DYNAMIC_UPDATE_SLICE
 from systolic.workload.operations.elu import ELU
@@ -120,6 +121,7 @@ OPERATIONS: dict[str, AnyRow] = {
     "top_k": TOP_K,
     "reduce_measure": REDUCE_MEASURE,
     "scatter": SCATTER,
+    "dynamic_scatter": DYNAMIC_SCATTER,
     "gather": GATHER,
     "dynamic_slice": DYNAMIC_SLICE,
     "dynamic_update_slice": DYNAMIC_UPDATE_SLICE,

@@ -152,6 +152,11 @@ CASES = {
         'cannot be done on the chip: RNN (1, first "the RNN"): without steps, or without elements '
         "in each",
     ),
+    "complex": (
+        lambda: model_of([node("Reshape", ["x", "w"], ["y"])], {"x": (2,)}, ("y",),
+                         {"w": np.array([2j])}),
+        'constant "w": has complex numbers',
+    ),
     "no type": (
         lambda: untyped(), 'node "the LeakyRelu": LeakyRelu has alpha of another type (FLOAT)',
     ),

@@ -23,6 +23,7 @@ from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.module import HloInstruction
 from systolic.workload.importers.hlo.reductions import reducer
 from systolic.workload.importers.runtime_places import at_places, clamped
+from systolic.workload.operations.dynamic_scatter import MOST_UPDATES
 
 OPERATORS = {"sum": "add", "product": "multiply", "max": "max", "min": "min"}
 
@@ -244,7 +245,7 @@ def _put_in_order(
 
 
 def _scatter(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
-    """Put slices at known places into a tensor, or combine them with what is there.
+    """Put slices at places into a tensor, or combine them with what is there.
 
     Slices that reach beyond the tensor are left out. Each element of the result takes one element
     of the updates at a time; elements that several updates meet take them in their order.
@@ -253,7 +254,7 @@ def _scatter(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -
         raise CannotLowerError("a scatter of several arrays at once")
     source, places, updates = operands
     if not isinstance(places, np.ndarray):
-        raise CannotLowerError("the places are known only when running")
+        return _at_running_places(at, made, (source, places, updates))
     form, shape = at.form, at.form.shape(source)
     targets = _targets(made, shape.dims, places, form.shape(updates).dims)
     reduction = _combined(at, made)
@@ -263,6 +264,86 @@ def _scatter(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -
     for turn in _turns(targets.reshape(-1), last_only=reduction is None):
         found = _met(form, found, lines, turn, reduction)
     return form.reshape(found, shape)
+
+
+def _at_running_places(
+    at: HloContext, made: HloInstruction, operands: tuple[ModelValue, ModelValue, ModelValue]
+) -> ModelValue:
+    """Put slices at places that are known only when running, one element along each of them."""
+    source, places, updates = operands
+    form, shape, new = at.form, at.form.shape(source), at.form.shape(updates).dims
+    batching = numbers(made, "input_batching_dims", ())
+    starts = _starts(
+        form,
+        places,
+        numbers(made, "scatter_dims_to_operand_dims"),
+        number(made, "index_vector_dim"),
+        batch=batching,
+        own=numbers(made, "scatter_indices_batching_dims", ()),
+    )
+    window = numbers(made, "update_window_dims", ())
+    dropped = (*numbers(made, "inserted_window_dims", ()), *batching)
+    where = dict(zip(_kept(shape.rank, dropped), window, strict=True))
+    indexed = (*batching, *starts.along)
+    rest = [d for d in range(shape.rank) if d not in indexed]
+    whole = all(new[where[d]] == shape.dims[d] for d in rest if d in where)
+    if not whole or any(new[where[d]] > 1 for d in starts.along if d in where):
+        raise CannotLowerError("slices of several places that are known only when running")
+    scattered = [d for d in range(len(new)) if d not in window]
+    many, size = math.prod(new[d] for d in scattered), math.prod(shape.dims[d] for d in rest)
+    if not 1 <= many <= MOST_UPDATES:
+        raise CannotLowerError(f"{many:,} updates at places that are known only when running")
+    order = (*indexed, *rest)
+    rows = Shape(shape.element_type, [math.prod(shape.dims[d] for d in indexed), size])
+    lines = form.transpose(updates, [*scattered, *(where[d] for d in order if d in where)])
+    reduction = _combined(at, made)
+    found = form.node(
+        "dynamic_scatter",
+        (
+            form.whole(form.reshape(form.transpose(source, order), rows)),
+            form.whole(form.reshape(lines, Shape(shape.element_type, [many, size]))),
+            form.whole(_scattered_numbers(form, starts, [shape.dims[d] for d in indexed])),
+        ),
+        rows,
+        axis=0,
+        combiner=None if reduction is None else OPERATORS[reduction],
+    )
+    moved = Shape(shape.element_type, [shape.dims[d] for d in order])
+    seen = form.reshape(ModelView(found, rows.dims, (0, 1)), moved)
+    return form.transpose(seen, [order.index(d) for d in range(shape.rank)])
+
+
+def _scattered_numbers(form: ModelForm, starts: _Starts, sizes: Sequence[int]) -> ModelView:
+    """Return which line of elements each update meets, in s32; -1 where a place is outside."""
+    shape = Shape("s32", starts.dims)
+    own = [
+        np.broadcast_to(
+            np.arange(starts.dims[d], dtype=np.int32).reshape(
+                [-1 if n == d else 1 for n in range(len(starts.dims))]
+            ),
+            starts.dims,
+        )
+        for d in starts.own
+    ]
+    total: ModelView | None = None
+    met: ModelView | None = None
+    for each, size in zip((*own, *starts.components), sizes, strict=True):
+        place = form.view(each)
+        if form.shape(place).element_type != "s32":
+            place = form.unary(place, "cast", "s32")
+        inside = form.binary(
+            "equal", place, clamped(form, place, size - 1), Shape("pred", shape.dims)
+        )
+        if total is not None and met is not None:
+            factor = np.broadcast_to(np.array(size, np.int32), shape.dims)
+            place = form.binary("add", form.binary("multiply", total, factor, shape), place, shape)
+            inside = form.binary("and", met, inside, Shape("pred", shape.dims))
+        total, met = place, inside
+    assert total is not None
+    assert met is not None
+    none = np.broadcast_to(np.array(-1, np.int32), shape.dims)
+    found = form.select(met, total, none, shape)
+    return form.reshape(found, Shape("s32", [math.prod(shape.dims)]))
 
 
 def _targets(

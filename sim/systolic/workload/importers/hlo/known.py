@@ -240,6 +240,7 @@ KNOWN: dict[str, Known] = {
     "negate": lambda made, operands: -operands[0],
     "abs": lambda made, operands: np.abs(operands[0]),
     "sign": lambda made, operands: np.sign(operands[0]),
+    "bitcast-convert": lambda made, operands: operands[0].view(made.array.dtype),
     "copy": lambda made, operands: operands[0],
     "optimization-barrier": lambda made, operands: operands[0],
     "not": lambda made, operands: ~operands[0],

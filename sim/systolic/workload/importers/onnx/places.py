@@ -17,6 +17,7 @@ from systolic.workload.importers.form import ModelValue, ModelView
 from systolic.workload.importers.onnx.context import NodeOperands, OnnxContext, OnnxRow, axis_of
 from systolic.workload.importers.onnx.model import OnnxNode
 from systolic.workload.importers.runtime_places import at_places
+from systolic.workload.operations.dynamic_scatter import MOST_UPDATES
 
 # what is known by the shapes alone
 
@@ -319,6 +320,58 @@ def _gather_nd(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelVal
     return at.reshape(found, (*lines[:-1], *rest))
 
 
+COMBINERS = {"none": None, "add": "add", "mul": "multiply", "max": "max", "min": "min"}
+
+
+def _scatter_nd(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
+    """See the dimensions along which places are given as one, and put whole lines there."""
+    dims, lines = at.dims(given[0]), at.dims(given[1])
+    count, many = lines[-1], math.prod(lines[:-1])
+    number: ModelValue = np.zeros(many, np.int32)
+    for n, size in enumerate(dims[:count]):
+        own = at.reshape(at.part(given[1], len(lines) - 1, n, n + 1), (many,))
+        number = _further(at, number, size, _indices(at, own, size))
+    flat = (math.prod(dims[:count]), math.prod(dims[count:]))
+    return _scattered(at, node, given, flat, number)
+
+
+def _scatter_elements(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
+    """Put each element at a place of its own along an axis; all other axes are those of both."""
+    dims, lines = at.dims(given[0]), at.dims(given[1])
+    axis = axis_of(node.number("axis"), len(dims))
+    number: ModelValue = np.zeros(lines, np.int32)
+    for d, size in enumerate(dims):
+        own = _indices(at, given[1], size) if d == axis else np.indices(lines)[d]
+        number = _further(at, number, size, own)
+    flat = (math.prod(dims), 1)
+    return _scattered(at, node, given, flat, at.reshape(number, (math.prod(lines),)))
+
+
+def _further(at: OnnxContext, number: ModelValue, size: int, own: ModelValue) -> ModelValue:
+    """Return the number of each place among those of a further dimension too."""
+    before = at.binary("multiply", at.cast(number, "s32"), at.like(size, at.cast(number, "s32")))
+    return at.binary("add", before, at.cast(own, "s32"))
+
+
+def _scattered(
+    at: OnnxContext,
+    node: OnnxNode,
+    given: NodeOperands,
+    flat: tuple[int, int],
+    number: ModelValue,
+) -> ModelValue:
+    """Put lines of elements at places of a tensor that is seen as `flat` lines, or combine them."""
+    (many,) = at.dims(number)
+    if not 1 <= many <= MOST_UPDATES:
+        raise CannotLowerError(f"{many:,} updates, which come one after another")
+    given_lines = at.reshape(given[2], (many, flat[1]))
+    names = [at.whole(each) for each in (at.reshape(given[0], flat), given_lines, number)]
+    combiner = COMBINERS[node.text("reduction", "none")]
+    shape = Shape(at.kind(given[0]), flat)
+    found = at.made("dynamic_scatter", names, shape, axis=0, combiner=combiner)
+    return at.reshape(found, at.dims(given[0]))
+
+
 def _cumulative(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
     shape = at.shape(given[0])
     axis = axis_of(at.numbers(given[1], "an axis")[0], shape.rank)
@@ -402,6 +455,9 @@ PLACES: dict[str, OnnxRow] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
+    "ScatterND": _scatter_nd,
+    "ScatterElements": _scatter_elements,
+    "Scatter": _scatter_elements,
     "CumSum": _cumulative,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,

@@ -194,6 +194,8 @@ class _Reader:
             raise ImportFileError(
                 f'constant "{shortened(name)}": cannot be read ({_reason(error)})'
             ) from None
+        if found.dtype.kind == "c":
+            raise ImportFileError(f'constant "{shortened(name)}": has complex numbers')
         return found
 
     def _external(self, proto: Any, name: str, dims: tuple[int, ...]) -> Array:
