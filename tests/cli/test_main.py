@@ -10,7 +10,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ import systolic
 from support.command_line import refused, run_command
 from systolic import __version__
 from systolic.cli.main import call
-from systolic.cli.run_file import ProgressBar
 from systolic.errors import SystolicError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -401,65 +399,6 @@ class TestProcess:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert found.stderr == ""
-
-
-class TestProgress:
-    """The progress bar: on a terminal only, after a second, on stderr."""
-
-    def bar(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, late: bool) -> list[str]:
-        """Return what a bar shows; late: its timer ends between the first step and the second."""
-        shown: list[str] = []
-        waiting: list[Callable[[], None]] = []
-
-        class Bar:
-            task_ids = (0,)
-
-            def update(self, _: int, **what: object) -> None:
-                shown.append("/".join(map(str, what.values())))
-
-            def stop(self) -> None:
-                shown.append("stop")
-
-        class Timer:
-            daemon = False
-
-            def __init__(self, _: float, begin: Callable[[], None]) -> None:
-                self.begin = begin
-
-            def start(self) -> None:
-                waiting.append(self.begin)
-
-            def cancel(self) -> None:
-                pass
-
-        def start_bar(text: str) -> Bar:
-            shown.append(text)
-            return Bar()
-
-        monkeypatch.setattr("systolic.cli.run_file._start_bar", start_bar)
-        monkeypatch.setattr("systolic.cli.run_file.threading.Timer", Timer)
-        monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
-        with ProgressBar("x") as progress:
-            progress.at("compiling")
-            progress(1, 9)
-            if late:
-                for begin in waiting:
-                    begin()
-            progress(2, 9)
-            progress.at("comparing")
-        for begin in waiting:  # too late: the run is over
-            begin()
-        return shown
-
-    def test_after_a_second_it_says_what_a_run_is_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        shown = self.bar(monkeypatch, terminal=True, late=True)
-        assert shown[:4] == ["x, compiling", "2/9", "x, comparing/None", "stop"]
-
-    def test_not_before(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.bar(monkeypatch, terminal=True, late=False) == []
-
-    def test_not_into_a_file(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.bar(monkeypatch, terminal=False, late=True) == []
 
 
 # -- the program itself ---------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Any, get_args
 
@@ -200,6 +201,12 @@ def marks_of(command: str) -> list[pytest.MarkDecorator]:
 ONNX_MODEL = ROOT / "tests" / "workload" / "importers" / "onnx" / "models" / "digits_cnn.onnx"
 
 
+def _magika() -> Path:
+    """Return the network in the package of that name, which is not imported."""
+    name = "magika/models/standard_v3_3/model.onnx"
+    return Path(str(metadata.distribution("magika").locate_file(name)))
+
+
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the pages use: configs, inputs of the layer, an example."""
@@ -213,6 +220,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         np.save(tmp_path / "folder" / f"{name}.npy", array)
     for name in ("net", "model"):
         shutil.copy(ONNX_MODEL, tmp_path / f"{name}.onnx")
+    shutil.copy(_magika(), tmp_path / "magika.onnx")
     np.save(tmp_path / "images.npy", rng.random((4, 8, 8), np.float32))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

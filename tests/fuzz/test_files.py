@@ -11,7 +11,7 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from safetensors.numpy import save
 
 from support.command_line import run_command
 from support.damage import damaged
+from support.damaged_onnx import damaged_graph
 from support.documents import ROOT
 from support.onnx_models import small_cnn
 
@@ -135,6 +136,7 @@ class Kind:
     ending: str
     good: Callable[[], list[bytes]]
     commands: tuple[tuple[object, ...], ...]
+    damage: Callable[[Sequence[bytes], np.random.Generator], bytes] = damaged
 
 
 def _npy() -> list[bytes]:
@@ -200,6 +202,11 @@ def _onnx() -> list[bytes]:
     return [small_cnn(batch).SerializeToString() for batch in (1, "batch")]
 
 
+def _onnx_networks() -> list[bytes]:
+    folder = ROOT / "tests" / "workload" / "importers" / "onnx" / "models"
+    return [*_onnx(), *(path.read_bytes() for path in sorted(folder.glob("*.onnx")))]
+
+
 def _validation() -> list[bytes]:
     lines = (CONFIGS / "validation" / "neuroncore.csv").read_bytes().splitlines(keepends=True)
     return [b"".join(lines[:3])]
@@ -238,6 +245,7 @@ KINDS = {
              "--out", "out"),
         ),
     ),
+    "onnx graph": Kind(".onnx", _onnx_networks, (("import", "FILE"),), damaged_graph),
     "pins": Kind(".toml", _pins, (("check", FIG3, "--pins", "FILE"),)),
     "summary": Kind(
         ".json",
@@ -302,7 +310,7 @@ def try_cases(name: str, first: int, stop: int) -> None:
         rng = np.random.default_rng([number, *name.encode()])
         command = kind.commands[number % len(kind.commands)]
         file = f"odd{kind.ending}"
-        Path(file).write_bytes(damaged(good, rng))
+        Path(file).write_bytes(kind.damage(good, rng))
         one_line_or_fine([str(w).replace("FILE", file) for w in command], f"{name} {number}")
         shutil.rmtree("out", ignore_errors=True)
 

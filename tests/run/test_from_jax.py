@@ -41,6 +41,12 @@ def test_the_comparison_notices_a_difference(monkeypatch):
     assert result.summary["jax"]["output_0"] > 0.01
 
 
+def test_an_argument_on_which_nothing_depends_is_an_input_too():
+    result = from_jax(jax.grad(lambda x, w: (x @ w).sum()), X, np.ones((8, 2), np.float32),
+                      chip="ideal_4x4")  # fmt: skip
+    assert result.summary["jax"]["output_0"] < 1e-6
+
+
 def test_stablehlo_gives_the_cycles_of_hlo(tmp_path):
     lowered = jax.jit(layer).lower(PARAMETERS, X)
     (tmp_path / "net.mlir").write_text(lowered.as_text("stablehlo"))

@@ -168,21 +168,26 @@ def top_k(rng: Random) -> Case:
     dims = dims_of(rng, most=3)
     axis, dtype = rng.randrange(len(dims)), rng.choice(TYPES)
     k, largest = rng.randint(1, dims[axis]), rng.random() < 0.7
-    indices = rng.random() < 0.5
+    indices, nan_last = rng.random() < 0.5, rng.random() < 0.3
     out = [k if n == axis else size for n, size in enumerate(dims)]
 
     def meaning(x: np.ndarray) -> np.ndarray:
-        """Sort by (value, place): numbers that grow with the values, NaN above all."""
+        """Sort by (value, place): numbers that grow with the values, NaN above or below all."""
         wide = np.moveaxis(x, axis, -1).astype(np.float64)
         flat = wide.reshape(-1, dims[axis])
         order = [
-            sorted(range(dims[axis]), key=lambda n: (*_key(row[n], largest), n))[:k] for row in flat
+            sorted(
+                range(dims[axis]),
+                key=lambda n: (np.isnan(row[n]) and nan_last, *_key(row[n], largest), n),
+            )[:k]
+            for row in flat
         ]
         places = np.array(order).reshape(*wide.shape[:-1], k)
         found = places if indices else np.take_along_axis(np.moveaxis(x, axis, -1), places, -1)
         return np.moveaxis(found.astype(np.int32 if indices else x.dtype), -1, axis)
 
-    given = {"axis": axis, "k": k, "largest": largest, "gives": "indices" if indices else "values"}
+    given = {"axis": axis, "k": k, "largest": largest, "gives": "indices" if indices else "values",
+             "nan_last": nan_last}  # fmt: skip
     made = ("s32" if indices else dtype, out)
     return Case("top_k", [(dtype, dims)], made, meaning, given, highest={0: (0, 7)})
 

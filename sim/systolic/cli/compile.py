@@ -41,6 +41,7 @@ def compile_command(
     if program is not None or inputs is not None:
         _write(config, options, program, inputs)
         return
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.compiler.show import OLD_NAMES, PASSES
     from systolic.config import load_run
     from systolic.run.execute import compile_run
@@ -51,9 +52,9 @@ def compile_command(
         raise SystolicError(
             f'--after: needs one of {known}, found "{after}"{perhaps(after, PASSES)}'
         )
-    for line in PASSES[after](
-        compile_run(load_run(config, run_file_overrides(config, options))), limit
-    ):
+    with ProgressBar(config.stem, "compiling"):
+        compiled = compile_run(load_run(config, run_file_overrides(config, options)))
+    for line in PASSES[after](compiled, limit):
         typer.echo(line)
 
 

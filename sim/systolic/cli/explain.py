@@ -47,6 +47,7 @@ def explain_command(
     ] = False,
 ) -> None:
     """Say why a run takes its cycles: critical path, longest links, slack, and what if."""
+    from systolic.cli.heartbeat import HEARTBEAT
     from systolic.run.explanation import explain
     from systolic.run.system import is_system_file
 
@@ -59,7 +60,9 @@ def explain_command(
 
         explain_system_file(config, options, as_json=as_json)
         return
-    found = explain(timed(config, options), outlooks=not no_what_if)
+    result = timed(config, options)
+    HEARTBEAT.stage("explaining")
+    found = explain(result, outlooks=not no_what_if)
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
@@ -73,7 +76,7 @@ def timed(config: Path, options: WorkOptions) -> Result:
         from systolic.cli.run_program import prepare, run_job
 
         return run_job(prepare(config, options))
-    from systolic.cli.run_file import ProgressBar
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.run.execute import run
 
     loaded = load_one(config, options)

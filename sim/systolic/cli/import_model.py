@@ -34,7 +34,7 @@ def import_command(
     ] = False,
 ) -> None:
     """Print which operations a model has; write it as a run file, its weights beside it."""
-    from systolic.cli.run_file import ProgressBar
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.workload.importers.models import FORMATS, is_model, read_model
 
     if operations:
@@ -46,8 +46,7 @@ def import_command(
     if not is_model(model):
         known = ", ".join(FORMATS)
         raise SystolicError(f"{model}: is no model that can be read (known: {known})")
-    with ProgressBar(model.stem) as progress:
-        progress.at("reading")
+    with ProgressBar(model.stem, "reading"):
         imported = read_model(model, _given(shapes, inputs))
     for line in _said(imported):
         typer.echo(line)
@@ -59,7 +58,7 @@ def import_command(
 
 def _say_refused(imported: Imported, chip: str) -> None:
     """Print all that a chip cannot do of a model."""
-    from systolic.cli.run_file import ProgressBar
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.config.chip_file import find_chip, load_chip
     from systolic.hw.spec import Chip
     from systolic.run.refusals import refusal_text, refusals
@@ -137,11 +136,13 @@ def _write(imported: Imported, name: str, folder: Path, chip: str) -> None:
     """Write the run file and the weights: both, or none."""
     from functools import partial
 
+    from systolic.cli.heartbeat import HEARTBEAT
     from systolic.config.dump import run_file_text
     from systolic.config.model_tables import model_workload
     from systolic.workload.importers.constants import save_constants
     from systolic.writing import Writer, write_all
 
+    HEARTBEAT.stage("writing")
     weights = f"{name}.npz"
     workload = model_workload(imported, weights)
     text = run_file_text({"chip": chip, "workload": workload})

@@ -101,6 +101,7 @@ def draw_command(
     overrides: Overrides = None,
 ) -> None:
     """Draw a view of a run, a program or a summary as PNG, SVG or PDF."""
+    from systolic.cli.heartbeat import HEARTBEAT
     from systolic.run.difference import of_summaries
 
     if list_views:
@@ -142,6 +143,7 @@ def draw_command(
         subject, title = _subject(plot, view, work, options, Chosen(tensor, index, core))
     _require_shown(plot, subject, look)
     write = plot.write if animate is None else _write_film
+    HEARTBEAT.at(title, "drawing")
     with of_summaries(*summaries):
         write(subject, replace(look, title=title), path)
     typer.echo(printable(str(path)))
@@ -167,7 +169,7 @@ def _film_file(path: Path, given: Mapping[str, object]) -> Path:
 
 
 def _write_film(run: PlotRun, look: Look, path: Path) -> None:
-    from systolic.cli.run_file import ProgressBar
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.report.plots.wavefront import film
 
     with ProgressBar(look.title) as progress:
@@ -376,7 +378,8 @@ def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
         return timed(work, options)
     if is_program(work):
         return _program_result(plot, work, options)
-    from systolic.cli.run_file import ProgressBar, picture_records
+    from systolic.cli.heartbeat import ProgressBar
+    from systolic.cli.run_file import picture_records
     from systolic.run.execute import run
 
     loaded = load_one(work, options)

@@ -46,11 +46,13 @@ def recorded_run(
     """Run a run file or a program with its values, and record the words of some kinds."""
     if is_program(config):
         return _program_run(config, options, kinds, grid=grid)
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.config import load_run
     from systolic.run.execute import initial_images, run
 
     loaded = load_run(config, run_file_overrides(config, options))
-    result = run(loaded, kinds=kinds, grid=grid)
+    with ProgressBar(loaded.name) as progress:
+        result = run(loaded, kinds=kinds, grid=grid, progress=progress)
     return RecordedRun(result, initial_images(loaded, result))
 
 

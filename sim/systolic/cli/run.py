@@ -149,11 +149,11 @@ def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
         system = system_of(path, options)
         run_system_and_report(system, report.folder(system.name), as_json=report.as_json)
         return
-    from systolic.cli.run_file import ProgressBar, run_and_report
+    from systolic.cli.heartbeat import ProgressBar
+    from systolic.cli.run_file import run_and_report
     from systolic.config import load_run
 
-    with ProgressBar(path.stem) as progress:
-        progress.at("reading")
+    with ProgressBar(path.stem, "reading"):
         loaded = load_run(path, run_file_overrides(path, options))
     folder, exact = report.folder(loaded.name), options.values
     if loaded.sweep:
@@ -173,6 +173,8 @@ def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
     else:
         run_and_report(loaded, folder, as_json=report.as_json, plots=plots, values=exact)
     if report.compare is not None:
+        from systolic.cli.heartbeat import HEARTBEAT
         from systolic.run.compared import compared
 
+        HEARTBEAT.stage("comparing")
         typer.echo(f"  {compared(loaded, report.compare)}", err=report.as_json)

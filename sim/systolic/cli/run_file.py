@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from systolic.arrays import Array
+from systolic.cli.heartbeat import HEARTBEAT, ProgressBar
 from systolic.cli.options import WHEN_REFUSED
 from systolic.config import RunConfig
 from systolic.errors import CompileError, InterruptedRunError, SystolicError, printable
@@ -24,11 +24,8 @@ from systolic.writing import Writer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress as Bar
 
 Accept: TypeAlias = Callable[[Mapping[str, Any]], str]
-
-PATIENCE_SECONDS = 1.0
 
 
 def run_and_report(
@@ -84,6 +81,7 @@ def report(
 
     names: the file of each output. accept: as for `run_and_report`.
     """
+    HEARTBEAT.stage("writing")
     summary = with_file_names(result.summary, names, result.outputs)
     note = accept(summary)
     tables = {LAYERS: layers_writer(summary)} if has_layers(summary) else {}
@@ -94,6 +92,7 @@ def report(
     else:
         print_table(_printable(summary), folder.path, note)
     if plots:  # last: the table can be read while the picture is drawn
+        HEARTBEAT.stage("drawing")
         _write_picture(result, folder)
 
 
@@ -206,62 +205,3 @@ def say_where(screen: Console, out: Path) -> None:
     from rich.text import Text
 
     screen.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
-
-
-class ProgressBar:
-    """A progress bar on stderr, with the stage: on a terminal only, and if it takes over a second.
-
-    A timer begins the bar, since a stage may take long before anything of it is done.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._stage = ""
-        self._bar: Bar | None = None
-        self._timer = threading.Timer(PATIENCE_SECONDS, self._begin)
-        self._lock = threading.Lock()
-        self._is_over = False
-
-    def __enter__(self) -> ProgressBar:
-        if sys.stderr.isatty():
-            self._timer.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._timer.cancel()
-        with self._lock:
-            self._is_over = True
-            if self._bar:
-                self._bar.stop()
-
-    def at(self, stage: str) -> None:
-        """Show the stage that begins."""
-        self._stage = stage
-        if self._bar:
-            self._bar.update(self._bar.task_ids[0], description=self._text(), total=None)
-
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        """Show that `done` of `total` instructions (or points) are done, and a note beside it."""
-        if self._bar:
-            task = self._bar.task_ids[0]
-            self._bar.update(task, completed=done, total=total)
-            if note:
-                self._bar.update(task, description=f"{self._name}: {note}")
-
-    def _begin(self) -> None:
-        with self._lock:
-            if not self._is_over:
-                self._bar = _start_bar(self._text())
-
-    def _text(self) -> str:
-        return f"{self._name}, {self._stage}" if self._stage else self._name
-
-
-def _start_bar(name: str) -> Bar:
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    bar = Bar(console=Console(stderr=True), transient=True)
-    bar.add_task(name, total=None)
-    bar.start()
-    return bar

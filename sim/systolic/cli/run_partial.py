@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
+from systolic.cli.heartbeat import ProgressBar
 from systolic.cli.run_file import (
-    ProgressBar,
     array_writers,
     run_and_report,
     summary_text,

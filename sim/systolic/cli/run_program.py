@@ -13,8 +13,9 @@ import ml_dtypes
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.cli.heartbeat import ProgressBar
 from systolic.cli.options import WorkOptions, checked_engine, set_values
-from systolic.cli.run_file import Accept, ProgressBar, report
+from systolic.cli.run_file import Accept, report
 from systolic.config import Override
 from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from systolic.cli.run_file import Accept, ProgressBar, console, data_files, say_where, summary_text
+from systolic.cli.heartbeat import ProgressBar
+from systolic.cli.run_file import Accept, console, data_files, say_where, summary_text
 from systolic.cli.screen import LONGEST_ERROR
 from systolic.config import RunConfig, SweepTable
 from systolic.config.sweep import values_text

@@ -10,8 +10,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO, cast
+
+from systolic.cli.heartbeat import HEARTBEAT
 
 STANDARD_STREAMS = 3
 GARBAGE_THRESHOLD = 200_000
@@ -25,14 +27,18 @@ NARROWEST_COLUMNS = 20
 """Fewer columns than this are not believed: tables would be wrapped letter by letter."""
 
 
-class Stdout:
-    """Standard output whose reader may leave early: text written after that is dropped."""
+class WatchedStream:
+    """A stream whose reader may leave early: text written after that is dropped.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    before: is told each text that is about to be written.
+    """
+
+    def __init__(self, stream: TextIO, before: Callable[[str], None]) -> None:
+        self._stream, self._before = stream, before
 
     def write(self, text: str) -> int:
         """Write text, or drop it if the reader has gone."""
+        self._before(text)
         try:
             return self._stream.write(text)
         except BrokenPipeError:
@@ -58,6 +64,7 @@ class Stdout:
 
 def leave() -> None:
     """Make the end of this process short: nothing that is left is looked through for cycles."""
+    HEARTBEAT.end()
     gc.freeze()
 
 
@@ -68,12 +75,28 @@ def settle() -> None:
     # Else pydantic reads the metadata of every installed package to find plug-ins of its own.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _open_closed_streams()
-    sys.stdout = cast(TextIO, Stdout(sys.stdout))
+    _let_heart_beat()
     # Pictures are drawn without a backend, but a wrong one would stop matplotlib's import.
     os.environ.pop("MPLBACKEND", None)
     columns = os.environ.pop("COLUMNS", "")
     if _is_width(columns):
         os.environ["COLUMNS"] = str(max(int(columns), NARROWEST_COLUMNS))
+
+
+def _let_heart_beat() -> None:
+    """Watch over the streams: what a command is at is shown where its errors would be."""
+    out, errors = sys.stdout, sys.stderr
+    is_seen = errors.isatty()
+    if is_seen:
+        HEARTBEAT.begin(" ".join(["systolic", *sys.argv[1:2]]), errors)
+        sys.stderr = cast(TextIO, WatchedStream(errors, HEARTBEAT.before_writing))
+    tells = is_seen and out.isatty()
+    before = HEARTBEAT.before_writing if tells else _nothing_before
+    sys.stdout = cast(TextIO, WatchedStream(out, before))
+
+
+def _nothing_before(text: str) -> None:
+    """Do nothing before a text that no terminal shows."""
 
 
 def _open_closed_streams() -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from rich.text import Text
 
-from systolic.cli.run_file import ProgressBar, console, say_where
+from systolic.cli.heartbeat import ProgressBar
+from systolic.cli.run_file import console, say_where
 from systolic.cli.screen import LONGEST_ERROR
 from systolic.config.sweep import SweepSpace
 from systolic.errors import ResultError, SystolicError, shortened

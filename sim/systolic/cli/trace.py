@@ -81,9 +81,11 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
     if config.sweep:
         raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
     values = words or config.engine == "register"  # that engine has no mode for times only
+    from systolic.cli.heartbeat import ProgressBar
     from systolic.run.execute import run
 
-    result = run(config, kinds=recorded(kind), values=values)
+    with ProgressBar(config.name) as progress:
+        result = run(config, kinds=recorded(kind), values=values, progress=progress)
     return _lines_then_verdict(result, kind)
 
 

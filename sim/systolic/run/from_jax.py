@@ -45,7 +45,8 @@ def from_jax(
         raise WorkloadError(
             "from_jax needs the package jax, which is not installed (an extra of systolic: jax)"
         ) from None
-    jitted = jax.jit(function)
+    # Each argument is an input, also one on which no result depends.
+    jitted = jax.jit(function, keep_unused=True)
     imported = read_hlo(jitted.lower(*arguments).as_text("hlo"))
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)]
     inputs = dict(imported.constants)

@@ -48,6 +48,12 @@ def test_random_chips_of_several_cores(block: int) -> None:
     assert sum(map(compare, seeds)) > IN_A_BLOCK / 2
 
 
+@pytest.mark.parametrize("seed", [7012, 7630, 7977])
+def test_what_is_refused_may_be_granted_in_the_same_tick(seed: int) -> None:
+    """Another stream comes; a waiter that took the refusal for final starts a cycle late."""
+    assert compare(seed)
+
+
 @pytest.mark.parametrize("seed", quick_first(range(40), 8))
 def test_the_order_of_cores_and_units_does_not_matter(seed: int) -> None:
     """Built, and stepped, in any order they leave the same trace."""

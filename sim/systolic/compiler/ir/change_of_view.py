@@ -95,16 +95,10 @@ class Seen(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChangeOfView:
-    """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape).
-
-    given: the pieces, if both sides are one tile and they are known (none: they are looked for).
-    sent: DMA copies all of them, also those that an engine could.
-    """
+    """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape)."""
 
     source: Seen
     target: Seen
-    given: tuple[Piece, ...] = ()
-    sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

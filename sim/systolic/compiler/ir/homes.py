@@ -104,11 +104,14 @@ def lies_unbroken(rows: int, p: int, chip: Chip) -> bool:
     return not stacked and not whole_banks(chip)
 
 
-def in_unbroken_rows(shape: Shape, axes: Axes, p: int) -> Shape:
-    """Return a shape in the tiles that say how it lies as rows of a view, p rows in partitions."""
+def in_unbroken_rows(shape: Shape, axes: Axes, p: int, together: int = 1) -> Shape:
+    """Return a shape in the tiles that say how it lies as rows of a view, p rows in partitions.
+
+    together: how many rows of the view lie in a partition one behind the other, as one.
+    """
     order = tuple(axis for group in axes for axis in group)
     lies = shape.with_layout(Layout(order[::-1]))
-    return in_rows(lies, p, shared=len(axes[-2]), along=len(axes[-1]))
+    return in_rows(lies, p, shared=len(axes[-2]), along=len(axes[-1]), together=together)
 
 
 def tile_groups(shape: Shape) -> Axes:

@@ -28,6 +28,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix, Source
 from systolic.compiler.ir.rows_at_places import rows_at_places
 from systolic.compiler.ir.windows import DigitWindow
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.rows_together import places_beside, rows_of_tiles
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -113,6 +114,26 @@ class DigitMove:
         )
 
 
+def moved_from_place_to_place(
+    builder: LayerBuilder,
+    names: tuple[str, str],
+    permutation: Sequence[int] | None,
+    by_views: float,
+) -> bool:
+    """Move a tensor on the chip by its digits, if that is cheaper than by views.
+
+    names: of source and result. permutation: axis i of the result is axis permutation[i] of the
+    source; None: a reshape. by_views: about how many cycles it takes to turn and to move views.
+    Returns whether it is done.
+    """
+    move = cheapest_digit_move(builder, names, permutation)
+    both = all(builder.graph.shape(name).layout.tiles for name in names)
+    if move is None or not move.is_cheaper(by_views, both_placed=both):
+        return False
+    emit_digit_move(builder, names, move)
+    return True
+
+
 def cheapest_digit_move(
     builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int] | None
 ) -> DigitMove | None:
@@ -129,7 +150,7 @@ def cheapest_digit_move(
     if options.via or options.block or options.tile_columns or source.partition or result.partition:
         return None
     planner = DigitPlanner(chip, options, alone=len(graph.operations) == 1)
-    starts, stops = places_of_both(chip, (source, result))
+    starts, stops = places_of_both(chip, (source, result), permutation)
     direct = planner.cheapest(starts, stops, permutation)
     if direct is not None:
         return direct
@@ -254,23 +275,35 @@ def emit_pieces(
             builder.node("convert", (before,), after)
 
 
-def places_at_home(chip: Chip, tensor: Tensor) -> Iterator[ChipPlaces]:
-    """Yield the places in which a tensor may lie: those of its tiles, or any unbroken rows."""
+def places_at_home(chip: Chip, tensor: Tensor, *, seen: bool = True) -> Iterator[ChipPlaces]:
+    """Yield the places in which a tensor may lie: in its tiles, or in any unbroken rows.
+
+    seen: no places of tiles that are rows of a view.
+    """
     shape = tensor.shape
     if not shape.layout.tiles:
         yield from in_rows(chip, shape, row_groups(shape))
         return
-    found = places_of(shape, chip.state_buffer.partitions)
+    rows = () if seen and as_rows(tensor, chip) is not None else rows_of_tiles(shape)
+    found = places_of(shape, chip.state_buffer.partitions, rows)
     if found is not None and found.rows <= block_rows(chip):
         yield found
 
 
 def places_of_both(
-    chip: Chip, tensors: tuple[Tensor, Tensor]
+    chip: Chip, tensors: tuple[Tensor, Tensor], permutation: Sequence[int] | None
 ) -> tuple[list[ChipPlaces], list[ChipPlaces]]:
-    """Return the places in which source and result of a move may lie."""
-    starts, stops = ([*places_at_home(chip, tensor)] for tensor in tensors)
-    return starts, stops
+    """Return the places in which source and result of a move may lie.
+
+    permutation: axis i of the result is its axis permutation[i]; None: a reshape.
+    """
+    free = tuple(not tensor.shape.layout.tiles for tensor in tensors)
+    seen = all(
+        not tensor.shape.layout.tiles or as_rows(tensor, chip) is not None for tensor in tensors
+    )
+    starts, stops = ([*places_at_home(chip, tensor, seen=seen)] for tensor in tensors)
+    before, after = places_beside(chip, starts, stops, permutation, (free[0], free[1]))
+    return [*starts, *before], [*stops, *after]
 
 
 def in_rows(chip: Chip, shape: Shape, views: Sequence[Axes]) -> Iterator[ChipPlaces]:

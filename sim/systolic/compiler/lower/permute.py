@@ -22,14 +22,13 @@ from systolic.compiler.lower.blocks import (
     may_be_carried,
 )
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.digit_moves import views_at_home
+from systolic.compiler.lower.digit_moves import moved_from_place_to_place, views_at_home
 from systolic.compiler.lower.recognise import (
     MatrixSet,
     moves_nothing,
     recognise_rows,
     recognise_transpose,
 )
-from systolic.compiler.lower.relays import moved_from_place_to_place
 from systolic.compiler.lower.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.errors import CompileError

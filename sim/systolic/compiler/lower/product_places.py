@@ -35,7 +35,7 @@ def lies_in_reach(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
     home, p = builder.graph.tensor(tensor), block_rows(builder.chip)
     found = [
         places
-        for places in places_at_home(builder.chip, home)
+        for places in places_at_home(builder.chip, home, seen=False)
         if rows_at_places(places, axes, p, tensor) and _may_lie(builder, tensor, places)
     ]
     if not found:

@@ -15,9 +15,8 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.digit_moves import views_at_home
+from systolic.compiler.lower.digit_moves import moved_from_place_to_place, views_at_home
 from systolic.compiler.lower.permute import both_at
-from systolic.compiler.lower.relays import moved_from_place_to_place
 from systolic.compiler.lower.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape

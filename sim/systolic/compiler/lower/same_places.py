@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from systolic.compiler.ir.chip_places import places_of
 from systolic.compiler.ir.homes import as_rows
-from systolic.compiler.ir.relays import relay_ends
+from systolic.compiler.ir.place_digits import place_digits
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -62,8 +62,8 @@ def lies_alike(
     before, after = (places_of(shape, partitions) for shape in lies)
     if before is None or after is None or before.columns != after.columns:
         return None
-    found = relay_ends(before, after, permutation)
-    alike = found is not None and all(digit.before == digit.after for digit in found.digits)
+    digits = place_digits(before, after, permutation)
+    alike = digits is not None and all(digit.before == digit.after for digit in digits)
     return lies if alike else None
 
 

@@ -61,7 +61,7 @@ class MoveMaker:
         shared = self._tiles.shares_copies and not self._options.drain_engine
         for piece in self._pieces(change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
-            engine = None if change.sent else self._engine(change, piece, out_of.dtype)
+            engine = self._engine(piece, out_of.dtype)
             copy = Copy(engine=engine or "", source=out_of, target=into)
             if engine is None or faults_left(copy, self._tiles.chip):
                 self._transfers.within(out_of, into, source.region, target.region)
@@ -70,20 +70,14 @@ class MoveMaker:
             for part in side_by_side(self._tiles.chip, copy) if shared else (copy,):
                 self._drafts.add(part, (source.region,), (target.region,))
 
-    def _engine(self, change: ChangeOfView, piece: Piece, dtype: str) -> str | None:
-        """Return the engine that copies a piece: of pieces that are given the fastest one.
-
-        Those are of one tile, at the port of whose bank engines would wait for one another.
-        """
-        busy = {} if change.given else self._busy
-        return moving_engine(self._tiles.chip, self._options, piece, dtype, busy)
+    def _engine(self, piece: Piece, dtype: str) -> str | None:
+        """Return the engine that copies a piece; None if DMA does."""
+        return moving_engine(self._tiles.chip, self._options, piece, dtype, self._busy)
 
     def _pieces(
         self, change: ChangeOfView, source: MatrixTile, target: MatrixTile
     ) -> tuple[Piece, ...]:
         """Return the pieces in rows and columns of the two tiles."""
-        if change.given:
-            return change.given
         here, there = (_Cut(t.number, self._tiles.block(t)) for t in (source, target))
         return _pieces(change, here, there)
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.workload.importers.form import ModelForm, ModelNode
+from systolic.workload.importers.windows import CONVOLUTIONS
 
-PRODUCTS = ("matmul", "conv2d")
+PRODUCTS = ("matmul", *CONVOLUTIONS, "conv_transpose")
 
 
 def folded(form: ModelForm, results: Sequence[str]) -> None:

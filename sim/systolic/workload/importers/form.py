@@ -133,6 +133,7 @@ class ModelForm:
 
     def input(self, name: str, shape: Shape) -> ModelView:
         """Add a tensor that the user gives."""
+        _check_elements(shape.dims)
         tensor = self._free(name)
         self.shapes[tensor] = shape
         self.inputs.append(tensor)
@@ -140,6 +141,7 @@ class ModelForm:
 
     def constant(self, array: Array) -> ModelView:
         """Return a known array as a tensor; dimensions along which it is one number have none."""
+        _check_elements(array.shape)
         axes = [axis for axis in range(array.ndim) if not _is_flat(array, axis)]
         small = array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
         small = np.array(small, order="C")
@@ -198,6 +200,7 @@ class ModelForm:
         )
 
     def _whole_constant(self, array: Array) -> str:
+        _check_elements(array.shape)
         key = ("whole", array.dtype.name, array.shape, array.tobytes())
         if key not in self._made:
             name = self._made[key] = self._free(f"constant{len(self.constants)}")
@@ -213,6 +216,7 @@ class ModelForm:
     def node(self, kind: str, inputs: Sequence[str], out: Shape, **attributes: Any) -> str:
         """Add an operation, or find the equal one that is there; return its result."""
         given = {key: value for key, value in attributes.items() if value is not None}
+        _check_elements(out.dims)
         key = (kind, tuple(inputs), str(out), tuple(sorted(given.items())))
         if key not in self._made:
             output = self._free(self._name_of(kind))
@@ -479,6 +483,12 @@ class ModelForm:
         tensor = self.whole(view)
         name = self.node("reduce", (tensor,), out, reduction=reduction, axes=tuple(sorted(axes)))
         return _whole(name, out)
+
+
+def _check_elements(dims: Sequence[int]) -> None:
+    """Raise WorkloadError for dimensions of a tensor that would have no elements."""
+    if 0 in dims:
+        raise WorkloadError(f"[{','.join(map(str, dims))}] is a tensor without elements")
 
 
 def _whole(tensor: str, shape: Shape) -> ModelView:

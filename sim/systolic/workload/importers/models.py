@@ -24,7 +24,10 @@ from systolic.workload.importers.onnx.lower import lower_onnx
 from systolic.workload.importers.onnx.read import parsed
 from systolic.workload.importers.stablehlo import as_hlo
 
-LIMIT_BYTES = 2 << 30
+LIMIT_BYTES = (2 << 30) - 1
+"""A byte less than 2 GiB: protobuf reads no more."""
+LIMIT_TEXT_BYTES = 512 << 20
+"""A text is in memory twice, as bytes and as letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,12 @@ class ModelFormat:
     """A kind of model file: how it begins (b"": any), and the function that reads its contents.
 
     read: takes the contents, the folder of the file, and what the user says of the model.
+    limit_bytes: larger files are not read.
     """
 
     begins: bytes
     read: Callable[[bytes, Path, ModelGiven], Imported]
+    limit_bytes: int = LIMIT_TEXT_BYTES
 
 
 def _hlo(data: bytes, folder: Path, given: ModelGiven) -> Imported:
@@ -90,7 +95,7 @@ FORMATS: Mapping[str, ModelFormat] = {
     ".hlo": ModelFormat(b"HloModule", _hlo),
     ".txt": ModelFormat(b"HloModule", _hlo),
     ".mlir": ModelFormat(b"", _stablehlo),
-    ".onnx": ModelFormat(b"", _onnx),
+    ".onnx": ModelFormat(b"", _onnx, LIMIT_BYTES),
 }
 """By the ending of the file's name; a file of several kinds is told by its first bytes."""
 
@@ -118,7 +123,8 @@ def read_model(path: Path, given: ModelGiven = NOTHING_GIVEN) -> Imported:
         WorkloadError: one line with the file, and the line and column where something is wrong.
 
     """
-    data = read_file(path, LIMIT_BYTES, WorkloadError, "a model")
+    limit_bytes = FORMATS[path.suffix.lower()].limit_bytes
+    data = read_file(path, limit_bytes, WorkloadError, "a model that can be read")
     return _read(path, data, _Given(given))
 
 

@@ -43,6 +43,10 @@ class ModelWindow:
         return tuple(found)
 
 
+CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
+"""By the number of dimensions along which windows move, from one on."""
+
+
 def convolved(
     form: ModelForm,
     operands: tuple[ModelView, ModelView],
@@ -52,93 +56,81 @@ def convolved(
 ) -> ModelView:
     """Return a convolution of [images, pixels..., channels] with [pixels..., channels, filters].
 
-    Gaps between pixels (a transposed convolution) and negative paddings are made before it.
-    Reversed weights are taken from behind.
+    Gaps between pixels make a transposed convolution, unless windows also step. Negative paddings
+    are made before it. Reversed weights are taken from behind.
     """
-    source, weights = operands
     if len(seen.size) not in (1, 2, 3):
         raise CannotLowerError(f"a convolution over {len(seen.size)} dimensions")
+    if max(seen.base_dilation) > 1 and max(seen.stride) == 1:
+        return _transposed(form, operands, seen, groups, out)
+    source, weights = operands
     sides = [
         (min(low, 0), min(high, 0), gap - 1)
         for low, high, gap in zip(seen.low, seen.high, seen.base_dilation, strict=True)
     ]
     source = form.padded(source, [(0, 0, 0), *sides, (0, 0, 0)])
-    for axis, backwards in enumerate(seen.reversed):
-        if backwards:
-            weights = form.take(weights, axis, range(seen.size[axis] - 1, -1, -1))
-    made_images = _images if len(seen.size) < 3 else _volumes
-    return made_images(form, (source, weights), seen, groups, out)
-
-
-def _images(
-    form: ModelForm,
-    operands: tuple[ModelView, ModelView],
-    seen: ModelWindow,
-    groups: int,
-    out: Shape,
-) -> ModelView:
-    """Return a convolution of images [images, (height,) width, channels] with weights."""
-    source, weights = operands
-    kind = form.shape(source).element_type
-    if len(seen.size) == 1:
-        images, width, channels = source.dims
-        source = form.reshape(source, Shape(kind, (images, 1, width, channels)))
-        weights = form.reshape(weights, Shape(form.shape(weights).element_type, (1, *weights.dims)))
-    stride, dilation = _two(seen.stride, 1), _two(seen.dilation, 1)
-    low, high = (_two(tuple(max(n, 0) for n in each), 0) for each in (seen.low, seen.high))
-    dims = (out.dims[0], *_two(out.dims[1:-1], 1), out.dims[-1])
     name = form.node(
-        "conv2d",
-        (form.whole(source), form.whole(weights)),
-        out if out.rank == 4 else Shape(out.element_type, dims),
-        stride=None if stride == (1, 1) else stride,
-        padding=(low[0], high[0], low[1], high[1]) if any((*low, *high)) else None,
-        dilation=None if dilation == (1, 1) else dilation,
+        CONVOLUTIONS[len(seen.size) - 1],
+        (form.whole(source), form.whole(_turned(form, weights, seen.reversed))),
+        out,
+        stride=_unless(1, seen.stride),
+        padding=_unless(0, _in_pairs(seen.low, seen.high)),
+        dilation=_unless(1, seen.dilation),
         groups=groups,
     )
-    return form.reshape(ModelView(name, dims, tuple(range(4))), out)
+    return ModelView(name, out.dims, tuple(range(out.rank)))
 
 
-def _volumes(
+def _transposed(
     form: ModelForm,
     operands: tuple[ModelView, ModelView],
     seen: ModelWindow,
     groups: int,
     out: Shape,
 ) -> ModelView:
-    """Return a convolution of volumes: for each plane of the weights one of images, added up."""
+    """Return a convolution of pixels with gaps between them: each adds its weights to a window.
+
+    What is padded by more than a window reaches has zeros as its first or last results.
+    """
+    reach = [(n - 1) * apart + 1 for n, apart in zip(seen.size, seen.dilation, strict=True)]
+    sides = [
+        tuple(far - 1 - n for n in each)
+        for far, *each in zip(reach, seen.low, seen.high, strict=True)
+    ]
+    zeros = [(0, 0, 0), *((max(-low, 0), max(-high, 0), 0) for low, high in sides), (0, 0, 0)]
+    made = [n - low - high for n, (low, high, _) in zip(out.dims, zeros, strict=True)]
     source, weights = operands
-    flat = seen.along(1, 2)
-    source = form.padded(
-        source,
-        [
-            (0, 0, 0),
-            (max(seen.low[0], 0), max(seen.high[0], 0), 0),
-            (0, 0, 0),
-            (0, 0, 0),
-            (0, 0, 0),
-        ],
+    name = form.node(
+        "conv_transpose",
+        (
+            form.whole(source),
+            form.whole(_turned(form, weights, tuple(not each for each in seen.reversed))),
+        ),
+        Shape(out.element_type, made),
+        stride=seen.base_dilation,
+        padding=_unless(0, _in_pairs(*zip(*sides, strict=True))),
+        dilation=_unless(1, seen.dilation),
+        groups=groups,
     )
-    images, _, height, width, channels = source.dims
-    kind, depth = form.shape(source).element_type, out.dims[1]
-    plane = Shape(out.element_type, (images * depth, *out.dims[2:]))
-    total: ModelView | None = None
-    for at in range(seen.size[0]):
-        first = at * seen.dilation[0]
-        last = first + (depth - 1) * seen.stride[0] + 1
-        cut = [slice(0, n, 1) for n in source.dims]
-        cut[1] = slice(first, last, seen.stride[0])
-        planes = form.reshape(
-            form.box(source, cut), Shape(kind, (images * depth, height, width, channels))
-        )
-        each = form.box(
-            weights, [slice(at, at + 1, 1), *(slice(0, n, 1) for n in weights.dims[1:])]
-        )
-        flat_weights = form.reshape(each, Shape(form.shape(weights).element_type, weights.dims[1:]))
-        made = _images(form, (planes, flat_weights), flat, groups, plane)
-        total = made if total is None else form.binary("add", total, made, plane)
-    assert total is not None
-    return form.reshape(total, out)
+    return form.padded(ModelView(name, tuple(made), tuple(range(out.rank))), zeros)
+
+
+def _turned(form: ModelForm, weights: ModelView, backwards: Sequence[bool]) -> ModelView:
+    """Return weights taken from behind along some axes."""
+    for axis, is_turned in enumerate(backwards):
+        if is_turned:
+            weights = form.take(weights, axis, range(weights.dims[axis] - 1, -1, -1))
+    return weights
+
+
+def _in_pairs(low: Sequence[int], high: Sequence[int]) -> tuple[int, ...]:
+    """Return paddings of at least 0 as operations have them: before and behind, by axis."""
+    return tuple(max(n, 0) for pair in zip(low, high, strict=True) for n in pair)
+
+
+def _unless(usual: int, numbers: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return numbers, None for those that are usual."""
+    return None if all(n == usual for n in numbers) else numbers
 
 
 def _two(given: tuple[int, ...], other: int) -> tuple[int, int]:

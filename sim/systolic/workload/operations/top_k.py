@@ -1,9 +1,9 @@
 """Top-k: the k largest elements along an axis, the largest first, or where they are.
 
-Of equal elements the first comes first, and a NaN before all numbers. A composite. A few are found
-one after another, each among those that are left. Many are put in order at once: an element's rank
-is how many others come before it. Both give the same elements. Where an engine searches rows, it
-finds up to eight.
+Of equal elements the first comes first, and a NaN before all numbers, or behind them. A composite.
+A few are found one after another, each among those that are left. Many are put in order at once:
+an element's rank is how many others come before it. Both give the same elements. Where an engine
+searches rows, it finds up to eight.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ class TopKAttributes(Attributes):
     gives: Annotated[
         Literal["values", "indices"], Field(description="the elements, or their places along axis")
     ] = "values"
+    nan_last: Annotated[
+        bool, Field(description="a NaN comes behind all numbers (default: before them)")
+    ] = False
 
     def of(self, rank: int) -> int:
         """Return the axis of a tensor of that rank."""
@@ -97,7 +100,7 @@ def top_k_parts(
     count, order = source.dims[axis], [n for n in range(source.rank) if n != axis] + [axis]
     now = recipe.cast("0", "s32") if is_integer(source) else "0"
     now = recipe.transpose(now, order)  # so that no tensor with infinities of its own is turned
-    one_by_one = k <= FEW and 9 * k <= 7 * count + 3 * k
+    one_by_one = k <= FEW and 9 * k <= 7 * count + 3 * k and not attributes.nan_last
     found = (_one_by_one if one_by_one else _ranked)(recipe, now, attributes)
     found = recipe.cast(found, out.element_type)
     recipe.transpose(found, [order.index(n) for n in range(source.rank)])
@@ -109,7 +112,7 @@ def _row_parts(
 ) -> list[CompositePart] | None:
     """Return the operations where an engine searches rows."""
     (source,), axis = shapes, attributes.of(shapes[0].rank)
-    if attributes.k > EIGHT or not searchable(source, axis, rows):
+    if attributes.k > EIGHT or attributes.nan_last or not searchable(source, axis, rows):
         return None
     recipe = Recipe(shapes)
     extreme: ReductionName = "max" if attributes.largest else "min"
@@ -192,7 +195,8 @@ def _ahead(recipe: Recipe, now: str, numbers: str, attributes: TopKAttributes) -
     if not is_integer(shape):
         nan = recipe.combined("not_equal", now, now, "s32")
         one, other = (recipe.reshape(nan, [*batch, *end]) for end in ends)
-        more = recipe.combined("greater", other, one, "s32")
+        pair = (one, other) if attributes.nan_last else (other, one)
+        more = recipe.combined("greater", *pair, "s32")
         before = recipe.combined("max", before, more, "s32")
         both = recipe.combined("multiply", other, one, "s32")
         alike = recipe.combined("max", alike, both, "s32")
@@ -209,7 +213,8 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: TopKAttributes) -> A
     by = wide if attributes.largest else -wide
     if wide.dtype.kind == "f":
         by = np.where(np.isnan(wide), np.inf, by)
-        order = np.lexsort((-by, ~np.isnan(wide)), axis=axis)  # NaN first
+        front = np.isnan(wide) == attributes.nan_last
+        order = np.lexsort((-by, front), axis=axis)
     else:
         order = np.argsort(-by, axis=axis, kind="stable")
     first = np.take(order, np.arange(attributes.k), axis=axis)

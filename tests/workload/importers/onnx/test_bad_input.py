@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,53 @@ CASES = {
         "its value",
     ),
     "bomb": (lambda: b"\x3a" + varint(1 << 23) + b"\x0a\x00" * (1 << 22),
-             "has more than 2,000,000 messages and texts"),
+             "has more than 2,000,000 fields"),
+    "rank": (
+        lambda: one("Gemm", {"x": (2, 3, 4), "z": (4, 5)}, transA=1),
+        'node "the Gemm": Gemm: [2, 3, 4]: needs 2 dimensions',
+    ),
+    "bias": (
+        lambda: one("Conv", {"x": (1, 1, 4, 4), "w": (2, 1, 3, 3), "b": (16,)}),
+        'node "the Conv": Conv: [16] has other elements than [2, 1, 1]',
+    ),
+    "axes": (
+        lambda: model_of([node("Unsqueeze", ["x", "axes"], ["y"])], {"x": (2,)}, ("y",),
+                         {"axes": np.array([0, 0])}),
+        'node "the Unsqueeze": Unsqueeze: axes [0, 0]: each is needed once',
+    ),
+    "no elements": (
+        lambda: one("Add", {"x": (2, 0), "z": (2, 0)}), "[2,0] is a tensor without elements",
+    ),
+    "no elements of a constant": (
+        lambda: model_of([node("Add", ["x", "w"], ["y"])],
+                         {"x": (1,)}, ("y",), {"w": np.zeros(0, np.float32)}),
+        'node "the Add": Add: [0] is a tensor without elements',
+    ),
+    "no steps": (
+        lambda: model_of([node("RNN", ["s", "w", "x"], ["y"], hidden_size=2)],
+                         {"x": (1, 2, 2)}, ("y",),
+                         {"s": np.zeros((0, 1, 3), np.float32),
+                          "w": np.ones((1, 2, 3), np.float32)}),
+        'cannot be done on the chip: RNN (1, first "the RNN"): without steps, or without elements '
+        "in each",
+    ),
+    "complex": (
+        lambda: model_of([node("Reshape", ["x", "w"], ["y"])], {"x": (2,)}, ("y",),
+                         {"w": np.array([2j])}),
+        'constant "w": has complex numbers',
+    ),
+    "no type": (
+        lambda: untyped(), 'node "the LeakyRelu": LeakyRelu has alpha of another type (FLOAT)',
+    ),
+    "operator": (
+        lambda: small_cnn().SerializeToString().replace(b"MaxPool", b"Max\xffool"),
+        'node "p1": the name of its operator is not UTF-8',
+    ),
+    "opset": (
+        lambda: in_opset(1 << 40), "has an opset above 2,147,483,647",
+    ),
+    "numbers": (lambda: b"\x08\x00" * (1 << 21), "has more than 2,000,000 fields"),
+    "zeros": (lambda: bytes(100), "is no ONNX file: byte 1 begins no field"),
     "large": (
         lambda: model_of([node("ConstantOfShape", ["n"], ["a"]), node("Add", ["x", "a"], ["y"])],
                          {"x": (1,)}, ("y",), {"n": np.array([1 << 20, 1 << 20])}),
@@ -129,6 +176,18 @@ CASES = {
         "2,147,483,648 elements",
     ),
 }  # fmt: skip
+
+
+def untyped() -> Any:
+    model = one("LeakyRelu", {"x": (2,)}, alpha=0.5)
+    model.graph.node[0].attribute[0].ClearField("type")
+    return model
+
+
+def in_opset(number: int) -> Any:
+    model = one("Relu", {"x": (2,)})
+    model.opset_import[0].version = number
+    return model
 
 
 def varint(number: int) -> bytes:
@@ -143,6 +202,25 @@ def varint(number: int) -> bytes:
 def test_a_wrong_model_is_a_line(name: str, tmp_path: Path) -> None:
     make, message = CASES[name]
     assert refused(make(), tmp_path) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "size_bytes", "limit"),
+    [("m.onnx", 2 << 30, "2047 MiB"), ("m.hlo", (512 << 20) + 1, "512 MiB")],
+)
+def test_a_file_that_is_too_large_is_not_read(
+    name: str, size_bytes: int, limit: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(size_bytes)  # sparse
+    tracemalloc.start()
+    with pytest.raises(SystolicError) as error:
+        read_model(path)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(error.value) == f"{path}: is larger than {limit}: not a model that can be read"
+    assert peak_bytes < 1 << 20
 
 
 def test_a_cut_file_is_a_line(tmp_path: Path) -> None:

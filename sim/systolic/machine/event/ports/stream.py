@@ -352,20 +352,26 @@ class Stream:
         slot = access * self.spacing
         ahead = slot - self.position
         if ahead >= 0:
-            return (self.tick if self.granted else self._next_tick()) + ahead * self.period
+            return self._earliest_tick() + ahead * self.period
         for run in reversed(self.progress):
             if run.slot <= slot:
                 return run.tick + (slot - run.slot) * self.period
         raise IndexError(access)
 
     def _next_tick(self) -> int:
-        """Return the earliest possible tick of the slot at `position`."""
-        tick = self.tick
+        """Return the tick of the slot at `position` if nothing more is refused."""
+        refused_now = not self.granted and self._refused_at == self.tick
+        return max(self._earliest_tick(), self.tick + self.period * refused_now)
+
+    def _earliest_tick(self) -> int:
+        """Return the earliest possible tick of the slot at `position`.
+
+        What is refused in this tick may still be granted in it: others may come, and then it is
+        decided again.
+        """
         if self.granted:
-            return tick
-        if self._refused_at == tick:
-            tick += self.period
-        return max(tick, -(-self._env.tick // self.period) * self.period)
+            return self.tick
+        return max(self.tick, -(-self._env.tick // self.period) * self.period)
 
     def made(self, access: int, tick: int) -> bool:
         """Return whether an access was made in a cycle that began at or before `tick`.

@@ -11,6 +11,7 @@ from systolic.workload.importers.arithmetic import (
     paired,
     selected,
 )
+from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.hlo.attributes import (
     text_of,
@@ -66,6 +67,8 @@ def _is_finite(at: HloContext, made: HloInstruction, operands: list[ModelValue])
 
 
 def _compare(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
+    if made.attributes.get("type") == "TOTALORDER":
+        raise CannotLowerError("a comparison in an order that has places for NaN")
     operator = {
         "EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal", "GT": "greater",
         "GE": "greater_equal",

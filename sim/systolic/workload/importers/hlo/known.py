@@ -99,7 +99,15 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 
 def _compare(made: HloInstruction, operands: Sequence[Array]) -> Array:
     lhs, rhs = map(_calculable, operands)
+    if made.attributes.get("type") == "TOTALORDER":
+        lhs, rhs = map(_in_total_order, (lhs, rhs))
     return np.asarray(_COMPARED[text_of(made, "direction")](lhs, rhs))
+
+
+def _in_total_order(array: Array) -> Array:
+    """Return whole numbers in the order of floats: -0 is before 0, and NaN behind all numbers."""
+    bits = array.astype(np.float64).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 
 def _select(made: HloInstruction, operands: Sequence[Array]) -> Array:
@@ -232,6 +240,7 @@ KNOWN: dict[str, Known] = {
     "negate": lambda made, operands: -operands[0],
     "abs": lambda made, operands: np.abs(operands[0]),
     "sign": lambda made, operands: np.sign(operands[0]),
+    "bitcast-convert": lambda made, operands: operands[0].view(made.array.dtype),
     "copy": lambda made, operands: operands[0],
     "optimization-barrier": lambda made, operands: operands[0],
     "not": lambda made, operands: ~operands[0],

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from systolic.layout import Shape
 from systolic.workload.importers.arithmetic import is_integer
 from systolic.workload.importers.errors import CannotLowerError
-from systolic.workload.importers.form import ModelForm, ModelValue, ModelView
-from systolic.workload.importers.hlo.attributes import number
+from systolic.workload.importers.form import ModelValue
+from systolic.workload.importers.hlo.attributes import number, numbers
 from systolic.workload.importers.hlo.context import HloContext, HloRow
-from systolic.workload.importers.hlo.module import HloInstruction
-from systolic.workload.importers.places_of import top
-
-MOST_TAKEN = 64
-"""Each of the first elements takes a pass over the line."""
+from systolic.workload.importers.hlo.module import Computation, HloInstruction
+from systolic.workload.importers.hlo.reductions import is_counted
+from systolic.workload.importers.places_of import first_in_order
 
 
 def _topk(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
@@ -31,21 +31,65 @@ def _custom_call(at: HloContext, made: HloInstruction, operands: list[ModelValue
 
 
 def _first(at: HloContext, value: ModelValue, count: int, *, largest: bool) -> ModelValue:
-    shape = at.form.shape(value)
-    if is_integer(shape) or count > MOST_TAKEN:
-        return _ordered(at.form, value, count, largest=largest)
-    return top(at.form, value, count, largest=largest)
+    axis = at.form.shape(value).rank - 1
+    return first_in_order(at.form, value, axis, count, largest=largest)
 
 
-def _ordered(form: ModelForm, value: ModelValue, count: int, *, largest: bool) -> ModelValue:
-    """Return the first elements of each line and their places by the operation that finds them."""
-    shape, source, found = form.shape(value), form.whole(value), list[ModelValue]()
-    dims = (*shape.dims[:-1], count)
-    for gives, element_type in (("values", shape.element_type), ("indices", "s32")):
-        out = Shape(element_type, dims)
-        name = form.node("top_k", (source,), out, k=count, largest=largest, gives=gives)
-        found.append(ModelView(name, dims, tuple(range(len(dims)))))
-    return tuple(found)
+def _sort(at: HloContext, made: HloInstruction, operands: list[ModelValue]) -> ModelValue:
+    """Return a line in order, and the places of its elements if these are the second operand.
+
+    An ascending order ends with NaN, a descending one begins with it; of equal elements the first
+    is in front.
+    """
+    (axis,) = numbers(made, "dimensions")
+    shape, form = at.form.shape(operands[0]), at.form
+    if shape.type.is_narrow or len(operands) > 2:
+        raise CannotLowerError(f"a sort of {len(operands)} arrays, the first of {shape}")
+    if len(operands) == 2 and not _is_counted_either_way(operands[1], axis):
+        raise CannotLowerError("a sort of an array by another one")
+    ascending = _is_ascending(at, at.named(made, "to_apply"))
+    count = shape.dims[axis]
+    values, places = first_in_order(
+        form, operands[0], axis, count, largest=not ascending,
+        nan_last=ascending and not is_integer(shape),
+    )  # fmt: skip
+    if len(operands) == 1:
+        return (values,) if isinstance(made.shape, tuple) else values
+    if not is_counted(operands[1], axis):  # it counts from behind
+        places = form.unary(
+            places, "tensor_scalar", operator="subtract", number=float(count - 1), reverse=True
+        )
+    return values, places
 
 
-ORDERS: dict[str, HloRow] = {"topk": _topk, "custom-call": _custom_call}
+def _is_counted_either_way(value: ModelValue, axis: int) -> bool:
+    if not isinstance(value, np.ndarray):
+        return False
+    return is_counted(value, axis) or is_counted(np.flip(value, axis), axis)
+
+
+def _is_ascending(at: HloContext, region: Computation) -> bool:
+    """Return whether a comparison puts the less element in front, else the larger.
+
+    It is tried on some pairs: what it does to these, not how it is written, says which one it is.
+    """
+    kinds = [each.shape for each in region.parameters if isinstance(each.shape, Shape)]
+    dtype = kinds[0].dtype
+    pairs, nan = [(1.0, 2.0), (2.0, 1.0), (1.0, 1.0)], float("nan")
+    if dtype.kind not in "iu":
+        pairs += [(1.0, nan), (nan, 1.0), (-0.0, 0.0), (0.0, -0.0)]
+    others: list[ModelValue] = [np.zeros((), kind.dtype) for kind in kinds[2:]]
+    answers = tuple(
+        bool(at.tried(region, [*(np.array(n, dtype) for n in pair), *others])) for pair in pairs
+    )
+    orders = {
+        (True, False, False, True, False, False, False): True,
+        (False, True, False, False, True, False, False): False,
+    }
+    for order, ascending in orders.items():
+        if answers == order[: len(answers)]:
+            return ascending
+    raise CannotLowerError("a sort by a comparison of its own")
+
+
+ORDERS: dict[str, HloRow] = {"topk": _topk, "custom-call": _custom_call, "sort": _sort}

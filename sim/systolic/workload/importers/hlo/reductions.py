@@ -8,7 +8,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.importers.arithmetic import is_integer, one_number
+from systolic.workload.importers.arithmetic import one_number
 from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelValue, ModelView
 from systolic.workload.importers.hlo.attributes import (
@@ -18,7 +18,7 @@ from systolic.workload.importers.hlo.attributes import (
 from systolic.workload.importers.hlo.context import HloContext, HloRow
 from systolic.workload.importers.hlo.elementwise import pair
 from systolic.workload.importers.hlo.module import Computation, HloInstruction, HloShape
-from systolic.workload.importers.places_of import MOST_PLACES, extreme
+from systolic.workload.importers.places_of import place_of_extreme
 from systolic.workload.importers.windows import NEUTRAL, ModelWindow, pooled
 
 
@@ -92,25 +92,24 @@ def _place_of_extreme(
     axes, form = numbers(made, "dimensions"), at.form
     shape = form.shape(source)
     largest = _keeps_largest(at, at.named(made, "to_apply"), form.shape(line))
-    counted = isinstance(line, np.ndarray) and len(axes) == 1 and _is_counted(line, axes[0])
-    if largest is None or not counted or shape.dims[axes[0]] > MOST_PLACES:
+    counted = len(axes) == 1 and is_counted(line, axes[0])
+    if largest is None or not counted:
         raise CannotLowerError("a reduction of several arrays at once that is no argmax or argmin")
-    if is_integer(shape) and shape.type.bits > EXACT_BITS:
-        raise CannotLowerError(f"an argmax or argmin of {shape.element_type}")
-    numbered = form.unary(source, "cast", "f32") if is_integer(shape) else source
-    found, place = extreme(form, numbered, axes[0], largest=largest)
-    if is_integer(shape):
+    place = place_of_extreme(form, source, axes[0], largest=largest)
+    narrow = shape.type.is_narrow
+    wide = form.unary(source, "cast", "s32") if narrow else source
+    kept = Shape("s32" if narrow else shape.element_type, place.dims)
+    found = form.reduce("max" if largest else "min", wide, axes, kept)
+    if narrow:
         found = form.unary(found, "cast", shape.element_type)
     element_type = form.shape(line).element_type
     return found, place if element_type == "s32" else form.unary(place, "cast", element_type)
 
 
-EXACT_BITS = 24
-"""Integers of at most this size are exact in f32."""
-
-
-def _is_counted(line: Array, axis: int) -> bool:
-    """Return whether an array is 0, 1, 2, ... along an axis."""
+def is_counted(line: ModelValue, axis: int) -> bool:
+    """Return whether a value is known, and 0, 1, 2, ... along an axis."""
+    if not isinstance(line, np.ndarray):
+        return False
     sizes = [-1 if d == axis else 1 for d in range(line.ndim)]
     return np.array_equal(
         line, np.broadcast_to(np.arange(line.shape[axis]).reshape(sizes), line.shape)

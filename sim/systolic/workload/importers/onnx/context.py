@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.errors import WorkloadError
+from systolic.errors import WorkloadError, shortened
 from systolic.layout import Shape
 from systolic.workload.importers.arithmetic import compared, paired, selected
 from systolic.workload.importers.errors import CannotLowerError
@@ -150,13 +150,18 @@ class OnnxContext:
     # in other places
 
     def reshape(self, value: ModelValue, dims: Sequence[int]) -> ModelValue:
-        """See the same elements in other dimensions."""
+        """See the same elements in other dimensions; WorkloadError if there are more or fewer."""
+        if math.prod(self.dims(value)) != math.prod(dims):
+            sizes = shortened(str(list(dims)))
+            raise WorkloadError(f"{list(self.dims(value))} has other elements than {sizes}")
         if isinstance(value, np.ndarray):
             return value.reshape(dims)
         return self.form.reshape(value, Shape(self.kind(value), dims))
 
     def transpose(self, value: ModelValue, order: Sequence[int]) -> ModelValue:
-        """Put the dimensions into another order."""
+        """Put the dimensions into another order; WorkloadError if there are more or fewer."""
+        if len(self.dims(value)) != len(order):
+            raise WorkloadError(f"{list(self.dims(value))}: needs {len(order)} dimensions")
         if isinstance(value, np.ndarray):
             return value.transpose(order)
         return self.form.transpose(value, order)

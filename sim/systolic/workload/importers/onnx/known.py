@@ -43,7 +43,7 @@ def known_results(node: OnnxNode, arrays: Sequence[Array | None], opset: int) ->
 
     try:
         operator = load_op("", node.operator, node.version)
-    except (RuntimeImplementationError, NotImplementedError, ValueError):
+    except (RuntimeImplementationError, RuntimeError, NotImplementedError, ValueError):
         return None
     settings: dict[str, Any] = {
         "log": _quiet, "opsets": {"": opset}, "verbose": 0, "new_ops": None,

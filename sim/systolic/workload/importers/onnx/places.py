@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.errors import WorkloadError
+from systolic.errors import WorkloadError, shortened
 from systolic.layout import Shape
 from systolic.workload.importers.arithmetic import one_number
 from systolic.workload.importers.errors import CannotLowerError
@@ -47,21 +47,15 @@ def _reshape(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue
         for axis, size in enumerate(wanted):
             if size == 0:
                 if axis >= len(own):
-                    raise WorkloadError(f"shape {wanted}: {list(own)} has no dimension {axis}")
+                    sizes = shortened(str(wanted))
+                    raise WorkloadError(f"shape {sizes}: {list(own)} has no dimension {axis}")
                 wanted[axis] = own[axis]
     if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
-        raise WorkloadError(f"shape {wanted} of {list(own)}")
+        raise WorkloadError(f"shape {shortened(str(wanted))} of {list(own)}")
     if -1 in wanted:
         rest = math.prod(size for size in wanted if size != -1)
         wanted[wanted.index(-1)] = math.prod(own) // rest if rest else 0
-    return reshaped(at, given[0], wanted)
-
-
-def reshaped(at: OnnxContext, value: ModelValue, dims: Sequence[int]) -> ModelValue:
-    """See the same elements in other dimensions; WorkloadError if there are more or fewer."""
-    if math.prod(at.dims(value)) != math.prod(dims):
-        raise WorkloadError(f"{list(at.dims(value))} has other elements than {list(dims)}")
-    return at.reshape(value, dims)
+    return at.reshape(given[0], wanted)
 
 
 def _flatten(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
@@ -100,6 +94,8 @@ def _unsqueeze(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelVal
         at.numbers(given[1], "axes")
     )  # fmt: skip
     axes = _axes(at, node, given, len(own) + count) or ()
+    if len({*axes}) < count:
+        raise WorkloadError(f"axes {list(axes)}: each is needed once")
     rest = iter(own)
     return at.reshape(
         given[0], [1 if axis in axes else next(rest) for axis in range(len(own) + count)]
@@ -394,10 +390,10 @@ def _depth_to_space(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> Mod
     block = node.number("blocksize")
     rest = channels // (block * block)
     if node.text("mode", "DCR") == "DCR":
-        seen = reshaped(at, given[0], (images, block, block, rest, height, width))
+        seen = at.reshape(given[0], (images, block, block, rest, height, width))
         turned = at.transpose(seen, (0, 3, 4, 1, 5, 2))
     else:
-        seen = reshaped(at, given[0], (images, rest, block, block, height, width))
+        seen = at.reshape(given[0], (images, rest, block, block, height, width))
         turned = at.transpose(seen, (0, 1, 4, 2, 5, 3))
     return at.reshape(turned, (images, rest, height * block, width * block))
 
@@ -406,7 +402,7 @@ def _space_to_depth(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> Mod
     images, channels, height, width = at.dims(given[0])
     block = node.number("blocksize")
     down, across = height // block, width // block
-    seen = reshaped(at, given[0], (images, channels, down, block, across, block))
+    seen = at.reshape(given[0], (images, channels, down, block, across, block))
     turned = at.transpose(seen, (0, 3, 5, 1, 2, 4))
     return at.reshape(turned, (images, block * block * channels, down, across))
 

@@ -21,6 +21,8 @@ from systolic.workload.importers.onnx.model import OnnxGraph, OnnxNode, OnnxTens
 from systolic.workload.importers.onnx.wire import check_messages
 
 FIRST_OPSET, LAST_OPSET = 7, 23
+MOST_OPSET = (1 << 31) - 1
+"""The largest number that the package onnx takes for an opset."""
 MOST_GRAPHS_NESTED = 16
 LONGEST_REASON = 200
 MOST_ELEMENTS = 1 << 31
@@ -85,6 +87,8 @@ def read_graph(model: Any, folder: Path) -> OnnxGraph:
     """
     opsets = {each.domain: each.version for each in model.opset_import}
     own = max((opsets.get(domain, 0) for domain in OWN_DOMAINS), default=0)
+    if max(opsets.values(), default=0) > MOST_OPSET:
+        raise ImportFileError(f"has an opset above {MOST_OPSET:,}")
     if own < FIRST_OPSET:
         raise ImportFileError(f"needs an opset from {FIRST_OPSET} on, found {own or 'none'}")
     return _Reader(opsets | {"": own, "ai.onnx": own}, folder).graph(model.graph, frozenset(), 0)
@@ -126,6 +130,8 @@ class _Reader:
         return OnnxGraph(proto.name, inputs, outputs, _in_order(nodes), constants)
 
     def _node(self, proto: Any, name: str, known: frozenset[str], depth: int) -> OnnxNode:
+        if not isinstance(proto.op_type, str):  # protobuf gives the bytes
+            raise ImportFileError(f"{at_node(name)}: the name of its operator is not UTF-8")
         domain = "" if proto.domain in OWN_DOMAINS else proto.domain
         schema = self._schema(proto, domain)
         version = 0 if schema is None else schema.since_version
@@ -188,6 +194,8 @@ class _Reader:
             raise ImportFileError(
                 f'constant "{shortened(name)}": cannot be read ({_reason(error)})'
             ) from None
+        if found.dtype.kind == "c":
+            raise ImportFileError(f'constant "{shortened(name)}": has complex numbers')
         return found
 
     def _external(self, proto: Any, name: str, dims: tuple[int, ...]) -> Array:
@@ -252,7 +260,7 @@ def _check_counts(proto: Any, name: str, schema: Any, attributes: Mapping[str, A
             raise ImportFileError(f"{at_node(name)}: {proto.op_type} needs the attribute {key}")
     for each in proto.attribute:
         wanted = schema.attributes[each.name].type
-        if each.type and int(wanted.value) != each.type:
+        if int(wanted.value) != each.type:
             raise ImportFileError(
                 f"{at_node(name)}: {proto.op_type} has {each.name} of another type ({wanted.name})"
             )

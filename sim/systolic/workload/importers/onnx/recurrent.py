@@ -51,7 +51,9 @@ def _layer(gates: int, defaults: tuple[str, ...], step: LayerStep) -> OnnxRow:
             raise CannotLowerError("with clipped gates")
         front = bool(node.number("layout"))
         given = _steps_first(at, given) if front else given
-        steps = at.dims(given[0])[0]
+        steps, batch, _ = at.dims(given[0])
+        if not steps * batch:
+            raise CannotLowerError("without steps, or without elements in each")
         if steps > MOST_STEPS:
             raise CannotLowerError(f"of {steps:,} steps")
         if given[4] is not None:

@@ -11,11 +11,7 @@ from systolic.workload.importers.errors import CannotLowerError
 from systolic.workload.importers.form import ModelValue
 from systolic.workload.importers.onnx.context import NodeOperands, OnnxContext, OnnxRow, axis_of
 from systolic.workload.importers.onnx.model import OnnxNode
-from systolic.workload.importers.onnx.places import taken
-from systolic.workload.importers.places_of import MOST_PLACES, extreme, top
-
-MOST_TAKEN = 64
-"""Each of the first elements takes a pass over the line."""
+from systolic.workload.importers.places_of import first_in_order, place_of_extreme
 
 
 def reduced_axes(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> tuple[int, ...]:
@@ -105,16 +101,9 @@ def _place(*, largest: bool) -> OnnxRow:
     def row(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
         shape = at.shape(given[0])
         axis = axis_of(node.number("axis"), shape.rank)
-        size = shape.dims[axis]
-        if is_integer(shape) or size > MOST_PLACES:
-            raise CannotLowerError(f"of {shape.element_type}")
         last = bool(node.number("select_last_index"))
-        line = range(size - 1, -1, -1)
-        seen = taken(at, given[0], axis, line) if last else at.plain(given[0])
-        _, place = extreme(at.form, seen, axis, largest=largest)
-        found: ModelValue = place
-        if last:
-            found = at.binary("subtract", at.like(size - 1, found), found)
+        value = at.plain(given[0])
+        found = place_of_extreme(at.form, value, axis, largest=largest, last=last)
         if node.number("keepdims", 1):
             return at.reshape(found, [1 if d == axis else n for d, n in enumerate(shape.dims)])
         return found
@@ -126,15 +115,8 @@ def _top(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
     shape = at.shape(given[0])
     axis = axis_of(node.number("axis", -1), shape.rank)
     count = node.number("k") if given[1] is None else at.numbers(given[1], "k")[0]
-    if is_integer(shape) or not 1 <= count <= min(MOST_TAKEN, shape.dims[axis]):
-        raise CannotLowerError(
-            f"the first {count} of {shape.dims[axis]} elements of {shape.element_type}"
-        )
-    order = [d for d in range(shape.rank) if d != axis] + [axis]
-    back = sorted(range(shape.rank), key=lambda d: order[d])
     largest = bool(node.number("largest", 1))
-    found = top(at.form, at.transpose(given[0], order), count, largest=largest)
-    return tuple(at.transpose(each, back) for each in found)
+    return first_in_order(at.form, at.plain(given[0]), axis, count, largest=largest)
 
 
 REDUCTIONS: dict[str, OnnxRow] = {

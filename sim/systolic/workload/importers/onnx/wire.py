@@ -1,4 +1,4 @@
-"""How many messages a protobuf file holds, counted before any is made.
+"""How many fields a protobuf file holds, counted before any is made.
 
 An empty message takes two bytes in a file and some hundred in memory, so that a small file may
 fill a machine. Only lengths are looked at, and counting ends at the limit.
@@ -10,7 +10,7 @@ from typing import Any
 
 from systolic.workload.importers.errors import ImportFileError
 
-MOST_MESSAGES = 2_000_000
+MOST_FIELDS = 2_000_000
 MOST_PACKED_BYTES = 1 << 28
 """Numbers that a file packs as varints take up to eight times their bytes in memory."""
 MOST_NESTED = 60
@@ -34,14 +34,15 @@ class _Counter:
             raise ImportFileError(f"messages are nested more than {MOST_NESTED} deep")
         while at < end:
             tag, at = self._varint(at, end)
-            kind, field = tag & 7, fields.get(tag >> 3)
-            if kind == _VARINT:
+            kind, number = tag & 7, tag >> 3
+            field = fields.get(number)
+            self._counted()
+            if kind == _VARINT and number:
                 _, at = self._varint(at, end)
-            elif kind in (_LONG, _SHORT):
+            elif kind in (_LONG, _SHORT) and number:
                 at += 8 if kind == _LONG else 4
-            elif kind == _BYTES:
+            elif kind == _BYTES and number:
                 size, at = self._varint(at, end)
-                self._counted()
                 if at + size > end:
                     raise ImportFileError(f"is cut off, at byte {at:,}")
                 self._inside(at, at + size, field, depth)
@@ -65,8 +66,8 @@ class _Counter:
 
     def _counted(self) -> None:
         self._count += 1
-        if self._count > MOST_MESSAGES:
-            raise ImportFileError(f"has more than {MOST_MESSAGES:,} messages and texts")
+        if self._count > MOST_FIELDS:
+            raise ImportFileError(f"has more than {MOST_FIELDS:,} fields")
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
         value = shift = 0
