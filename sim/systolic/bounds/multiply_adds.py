@@ -49,7 +49,7 @@ def _of_dot(graph: Graph, op: Operation) -> int:
 
 
 def _of_windows(graph: Graph, op: Operation) -> int:
-    """Return a convolution's multiply-adds: weights are [pixels.., channels of a group, filters]."""
+    """Return the multiply-adds of a convolution; weights: [pixels.., channels of a group, filters]."""
     return _results(graph, op) * math.prod(graph.shape(op.inputs[1]).dims[:-1])
 
 
@@ -80,7 +80,7 @@ _PAIRED: dict[str, Callable[[Operation], tuple[str, str, str]]] = {
 
 
 def _of_recurrent(graph: Graph, op: Operation) -> int:
-    """Return the multiply-adds of all steps: source [steps, batch, inputs], weights of it and of states."""
+    """Return the multiply-adds of all steps; source: [steps, batch, inputs]."""
     source, weights, recurrent = (graph.shape(name) for name in op.inputs[:3])
     return math.prod(source.dims[:2]) * (weights.num_elements() + recurrent.num_elements())
 
