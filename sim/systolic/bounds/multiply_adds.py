@@ -49,7 +49,7 @@ def _of_dot(graph: Graph, op: Operation) -> int:
 
 
 def _of_windows(graph: Graph, op: Operation) -> int:
-    """Return the multiply-adds of a convolution; weights: [pixels.., channels of a group, filters]."""
+    """Return the multiply-adds of a convolution; its weights end in a dimension of filters."""
     return _results(graph, op) * math.prod(graph.shape(op.inputs[1]).dims[:-1])
 
 
