@@ -49,7 +49,7 @@ def _of_dot(graph: Graph, op: Operation) -> int:
 
 
 def _of_windows(graph: Graph, op: Operation) -> int:
-    """Return those of a convolution: weights are [pixels.., channels of a group, filters]."""
+    """Return the multiply-adds of a convolution; its weights end in a dimension of filters."""
     return _results(graph, op) * math.prod(graph.shape(op.inputs[1]).dims[:-1])
 
 
@@ -58,7 +58,7 @@ def _results(graph: Graph, op: Operation) -> int:
 
 
 def _of_pairs(graph: Graph, op: Operation) -> int:
-    """Return those of pixels that are in windows of others, along each axis by itself."""
+    """Return the multiply-adds of pixels in windows of others, along each axis by itself."""
     small, large, weights = (graph.shape(name).dims for name in _PAIRED[op.kind](op))
     where = op.attributes_as(ConvAttributes).along(len(small) - 2)
     each = zip(small[1:-1], large[1:-1], weights[:-2], where.along(), strict=True)
@@ -80,7 +80,7 @@ _PAIRED: dict[str, Callable[[Operation], tuple[str, str, str]]] = {
 
 
 def _of_recurrent(graph: Graph, op: Operation) -> int:
-    """Return those of all steps: source [steps, batch, inputs], weights of it and of states."""
+    """Return the multiply-adds of all steps; source: [steps, batch, inputs]."""
     source, weights, recurrent = (graph.shape(name) for name in op.inputs[:3])
     return math.prod(source.dims[:2]) * (weights.num_elements() + recurrent.num_elements())
 

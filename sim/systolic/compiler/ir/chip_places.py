@@ -2,7 +2,7 @@
 
 Every index along a dimension moves an element by a fixed number of partitions and columns, whatever
 the other indices are. Partitions count `LANE` each, and columns one, so a place is one number, and
-what finds the digits of places in DRAM finds those of places on the chip (`stretches`). Not here:
+what finds the digits of places in DRAM finds digits of places on the chip (`stretches`). Not here:
 tensors whose dimensions share a tile's rows in an uneven way.
 """
 

@@ -69,7 +69,7 @@ def stretches(
 
 
 _Group = tuple[tuple[int, ...], tuple[int, ...]]
-"""Dimensions of the source, and those of the result with the same elements."""
+"""Dimensions of the source, and dimensions of the result with the same elements."""
 
 
 def dimension_groups(
@@ -135,7 +135,7 @@ def _digits(here: Integers, there: Integers) -> tuple[Digit, ...]:
 
 
 def _common(before: Pattern, after: Pattern) -> tuple[Digit, ...] | None:
-    """Return digits that both patterns are made of; None if one cuts those of the other."""
+    """Return digits that both patterns are made of; None if one cuts digits of the other."""
     found: list[Digit] = []
     ones, others = list(before), list(after)
     while ones and others:

@@ -19,7 +19,7 @@ from systolic.compiler.lower.digit_moves import (
 from systolic.compiler.lower.room import bytes_at_home
 
 LEFT = 4
-"""One in so many parts of the state buffer is left to what the product needs meanwhile."""
+"""One of this many parts of the state buffer is left to what the product needs meanwhile."""
 
 
 def lies_in_reach(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:

@@ -134,8 +134,8 @@ def part_for(
 ) -> GraphPart | None:
     """Return the part that makes a box of the last operation's result; all of it if none is given.
 
-    None if there is no such part: the operations cannot be cut so, a tensor of which a part is
-    needed lies in tiles, or its elements share bytes.
+    None if no part makes it: operations cannot be cut so, a tensor that is needed in part
+    lies in tiles, or its elements share bytes.
     """
     last, shapes = operations[-1], dict(graph.tensors)
     boxes = {last.output: box or TensorBox.whole(shapes[last.output].shape)}

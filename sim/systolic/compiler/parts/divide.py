@@ -28,7 +28,7 @@ FOLLOWS = (*ELEMENT_WISE, "conv2d", "pool")
 class Divided:
     """A graph whose tensors lie in DRAM, and what to do in turn.
 
-    steps: groups of operations, the last of which makes what others take; or one operation, whose
+    steps: groups of operations, whose last one makes what others take; or one operation, whose
     result has the bytes of its operand (`same`). relaid: operands or results of products leave
     their tiles, or get them, by steps of their own.
     """

@@ -140,7 +140,7 @@ class OnChip:
         """Return the matrices that lie across two banks, so that engines share their copies.
 
         There are none unless some are large, and all have room together. If not all may have gaps
-        of a bank before them, those of more than a bank have none. Beside other work none do.
+        of a bank before them, tiles of more than a bank have none. Beside other work none do.
         """
         alone = held = [matrix for matrix in self.matrices.values() if matrix.window is None]
         if self.banks.are_given:

@@ -68,7 +68,7 @@ class ImagesInDram:
 
     @classmethod
     def of(cls, shape: Shape) -> ImagesInDram | None:
-        """Return how images lie of which the channels, or the pixels of a row, are side by side."""
+        """Return how images lie whose channels, or pixels of a row, are side by side."""
         padded = shape.layout.padded_dimensions or shape.dims
         count, high, wide, channels = shape.dims
         _, height, width, deep = padded

@@ -115,7 +115,7 @@ def _row_parts(
 
 
 def _moved(recipe: Recipe, now: str, attributes: CumulativeAttributes, distance: int) -> str:
-    """Return for each element the one so many places before it.
+    """Return for each element the one `distance` places before it.
 
     An element that has none gets what changes nothing; of a max or a min the end itself, which it
     has already.

@@ -119,7 +119,7 @@ def one_start(recipe: Recipe, starts: str, axis: int, most: int) -> str:
 
 
 def moved_from(recipe: Recipe, source: str, start: str, axis: int, count: int) -> str:
-    """Return so many places along an axis, from the one on that memory says."""
+    """Return a number of places along an axis, from the one on that memory says."""
     shape = recipe.shape(source)
     made = Shape(shape.element_type, (*shape.dims[:axis], count, *shape.dims[axis + 1 :]))
     return recipe.add("move_from", (source, start), made, CountAttributes(axis, count))

@@ -68,7 +68,7 @@ def _like(shapes: Sequence[Shape], axis: int, count: int) -> tuple[int, ...]:
 def _checked(
     gives: Callable[[Sequence[Shape], AlongAttributes], tuple[str, int]],
 ) -> Callable[[Sequence[Shape], Shape, AlongAttributes], None]:
-    """Return the check of a result of which `gives` says type and places."""
+    """Return the check of a result whose type and places `gives` says."""
 
     def check(shapes: Sequence[Shape], out: Shape, attributes: AlongAttributes) -> None:
         dtype, count = gives(shapes, attributes)
@@ -142,7 +142,7 @@ def _put(arrays: Sequence[Array], out: Shape, attributes: AlongAttributes) -> Ar
 
 
 def _picked(arrays: Sequence[Array], out: Shape, attributes: CountAttributes) -> Array:
-    """Return places by numbers, of which j is in row j % GROUP and column j // GROUP."""
+    """Return places by numbers; number j is in row j % GROUP and column j // GROUP."""
     source, numbers = arrays
     places = numbers[:GROUP].T.ravel()[: attributes.count]
     return np.take(source, places, axis=attributes.axis)
