@@ -153,7 +153,7 @@ def tensor_scalar(rng: Random) -> Meaning:
         given["reverse"] = True
 
     def means(x):
-        one = np.float64(number) if not whole else np.int64(number)
+        one = np.int64(number) if whole else np.float64(np.float32(number))  # as engines have it
         pair = (one, x) if given.get("reverse") else (x, one)
         found = (WORDS if whole else NUMBERS)[operator](*pair)
         return found if not whole else found.astype(np.int64).astype(np.int32).astype(np.int64)
