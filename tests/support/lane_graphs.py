@@ -263,6 +263,10 @@ def _of_others(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Gro
         sizes = [len(places) if n == axis else size for n, size in enumerate(dims)]
         inputs.append(more("u", now.dtype, sizes))
         given = {"axis": axis, "indices": places, "combiner": rng.choice(["add", "max"])}
+        if rng.random() < 0.5:  # the places are data
+            kind = f"dynamic_{kind}"
+            del given["indices"]
+            inputs.append(more("i", "s32", [len(places)]))
     elif kind == "gather":
         count = rng.randint(1, 4)
         inputs.append(more("i", "s32", [count]))

@@ -13,7 +13,7 @@ from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from support.tiers import quick_first
 from systolic.compiler import compile_graph
-from systolic.compiler.cost.dma import beside_cycles, queues_beside, queues_of_stores
+from systolic.compiler.cost.dma import queues_beside, queues_of_stores
 from systolic.config import load_chip
 from systolic.isa import Buffer, DmaCopy
 from systolic.shipped import CHIPS
@@ -31,23 +31,20 @@ def rows(dtype: str, dims: str, tiles: str) -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("run", "queues", "cycles"),
+    ("run", "queues"),
     [
         # A descriptor takes 105 cycles, an engine moves 23 bytes in a cycle. Of 8 queues it takes
-        # 105 / 8, and the bytes of 36 move at an eighth of the rate: 12.5 cycles.
-        (36, 8, 14 + 13),
-        (64, 6, 18 + 17),
-        (1, 8, 14 + 1),  # half of the queues, since others move in the other direction
-        (512, 2, 53 + 45),
-        (1000, 1, 105),
-        (4096, 1, 179),
+        # 105 / 8, and the bytes of 36 move at an eighth of the rate.
+        (36, 8),
+        (64, 6),
+        (1, 8),  # half of the queues, since others move in the other direction
+        (512, 2),
+        (1000, 1),
+        (4096, 1),
     ],
 )
-def test_how_many_queues_move_a_tile_in_runs_of_so_many_bytes(
-    run: int, queues: int, cycles: int
-) -> None:
+def test_how_many_queues_move_a_tile_in_runs_of_a_length(run: int, queues: int) -> None:
     assert queues_beside(V3, run) == queues
-    assert beside_cycles(V3, run, 16) == cycles
 
 
 def test_a_queue_that_has_one_engine_moves_a_tile_alone() -> None:

@@ -109,13 +109,14 @@ def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence
     if builder.uses(output):
         return False
     tensors = graph.tensor(source), graph.tensor(output)
-    views = _cycles_by_views(builder, op, permutation)
-    if not any(tensor.shape.layout.tiles for tensor in tensors):
-        if max(tensor.shape.rank for tensor in tensors) < 3 or any(map(_is_given, tensors)):
-            return False  # a single matrix has no others beside it, and is turned in blocks
+    if any(tensor.shape.layout.tiles for tensor in tensors):
+        other = _cycles_by_views(builder, op, permutation)
+    elif max(tensor.shape.rank for tensor in tensors) < 3 or any(map(_is_given, tensors)):
+        return False  # a single matrix has no others beside it, and is turned in blocks
+    else:
         blocks = _cycles_in_blocks(builder, op, permutation)
-        views = views if blocks is None else min(views, blocks)
-    return moved_from_place_to_place(builder, (source, output), permutation, views)
+        other = math.inf if blocks is None else blocks
+    return moved_from_place_to_place(builder, (source, output), permutation, other)
 
 
 def _is_given(tensor: Tensor) -> bool:
