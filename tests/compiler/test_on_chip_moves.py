@@ -24,7 +24,7 @@ from support.tiers import quick_first
 from systolic.bounds import run_bound
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.ir.change_of_view import Spread, pieces
-from systolic.compiler.lower.reshape import common_factors, regroup
+from systolic.compiler.lower.moves.reshape import common_factors, regroup
 from systolic.config import load_chip, load_run
 from systolic.engine_kind import EngineKind
 from systolic.isa import Buffer, DmaCopy, MatMul

@@ -63,7 +63,7 @@ MEANING = {
     '    "cast": CAST,': '    "scale": SCALE,\n',
 }
 LOWERING = {
-    "from systolic.compiler.lower.permute": (
+    "from systolic.compiler.lower.moves.permute": (
         "from systolic.compiler.ir.lane_step import LaneStep\n"
         "from systolic.isa.instruction import TensorScalar\n"
         "from systolic.workload.operations.scale import ScaleAttributes\n"

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.errors import SystolicError, perhaps
 from systolic.layout import (
     BufferGeometry,

@@ -1,7 +1,7 @@
 """The compiler: from operations on tensors to a Program. It never sees the machine."""
 
 from systolic.compiler.compiled import CompiledGraph
-from systolic.compiler.ir.chip_tiles import k_tiles
+from systolic.compiler.ir.on_chip.chip_tiles import k_tiles
 from systolic.compiler.pipeline import compile_graph
 from systolic.workload.options import Options, ProductOptions
 

@@ -18,14 +18,14 @@ from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
-from systolic.compiler.lower.blocks import equation_1
 from systolic.compiler.lower.dram_places import DramPlaces
-from systolic.compiler.lower.exact_products import with_exact_products
-from systolic.compiler.lower.packed import carried_graph
-from systolic.compiler.lower.predicates import with_predicates
+from systolic.compiler.lower.engines.predicates import with_predicates
+from systolic.compiler.lower.engines.whole_rows import row_work
+from systolic.compiler.lower.moves.blocks import equation_1
+from systolic.compiler.lower.moves.packed import carried_graph
+from systolic.compiler.lower.products.exact_products import with_exact_products
 from systolic.compiler.lower.table import check_choices, lower_graph
 from systolic.compiler.lower.verify import verify_layers
-from systolic.compiler.lower.whole_rows import row_work
 from systolic.compiler.parts.choose import Chooser, NoPartError
 from systolic.compiler.parts.compiled import in_parts
 from systolic.compiler.parts.divide import divided

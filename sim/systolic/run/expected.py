@@ -13,9 +13,9 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.folded_rows import RowFold
-from systolic.compiler.lower.whole_rows import row_work
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
+from systolic.compiler.lower.engines.whole_rows import row_work
 from systolic.compiler.places.modes import places
 from systolic.compiler.streams.convolved import Convolution
 from systolic.compiler.streams.lines import k_bounds, k_order

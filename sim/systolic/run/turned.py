@@ -16,8 +16,8 @@ import numpy as np
 from systolic.arrays import Array, Integers
 from systolic.compiler import CompiledGraph
 from systolic.compiler.ir.carried import NARROW_BITS
-from systolic.compiler.ir.chip_tiles import turn_rows
 from systolic.compiler.ir.nodes import Matrix, TensorInDram
+from systolic.compiler.ir.on_chip.chip_tiles import turn_rows
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack

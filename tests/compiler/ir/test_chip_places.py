@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from support.placement_law import PlacementLaw
-from systolic.compiler.ir.chip_places import LANE, ChipPlaces, any_rows, places_of, row_groups
-from systolic.compiler.ir.homes import in_unbroken_rows
+from systolic.compiler.ir.on_chip.chip_places import (
+    LANE,
+    ChipPlaces,
+    any_rows,
+    places_of,
+    row_groups,
+)
+from systolic.compiler.ir.on_chip.homes import in_unbroken_rows
 from systolic.layout import Shape
 
 TILES = ("T(4,8)", "T(8,4)", "T(2,2)", "T(8,8)(2,1)", "T(3,5)", "T(4,8)(4,1)", "T(2,4,4)", "T(8)")

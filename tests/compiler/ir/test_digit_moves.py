@@ -10,8 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from systolic.compiler.ir.chip_places import ChipPlaces, places_of
-from systolic.compiler.ir.digit_moves import Limits, MovePiece, PieceEnd, move_pieces
+from systolic.compiler.ir.on_chip.chip_places import ChipPlaces, places_of
+from systolic.compiler.ir.on_chip.digit_moves import Limits, MovePiece, PieceEnd, move_pieces
 from systolic.layout import BufferGeometry, Shape, place_in_state_buffer
 
 TILES = ("T(2,4)", "T(2,8)", "T(4,8)(2,1)", "T(8,8)(4,1)", "T(2,3)", "T(4,4)(2,2)")

@@ -15,7 +15,7 @@ from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from systolic.compiler import CompiledGraph, compile_graph
-from systolic.compiler.lower import digit_moves
+from systolic.compiler.lower.moves import digit_moves
 from systolic.config import load_chip
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip

@@ -7,7 +7,7 @@ import numpy as np
 import systolic
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
-from systolic.compiler.lower import gathers
+from systolic.compiler.lower.moves import gathers
 from systolic.isa import Pool
 from systolic.workload import Graph, GraphBuilder
 

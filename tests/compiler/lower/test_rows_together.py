@@ -15,9 +15,9 @@ import systolic
 from compiler.lower.test_digit_moves import reshaped
 from compiler.place.test_given_places import pasted
 from support.packed import run
-from systolic.compiler.ir.chip_places import LANE, ChipPlaces, places_of, row_groups
-from systolic.compiler.lower.digit_moves import in_rows
-from systolic.compiler.lower.rows_together import places_beside, rows_of_tiles
+from systolic.compiler.ir.on_chip.chip_places import LANE, ChipPlaces, places_of, row_groups
+from systolic.compiler.lower.moves.digit_moves import in_rows
+from systolic.compiler.lower.moves.rows_together import places_beside, rows_of_tiles
 from systolic.config import load_chip
 from systolic.layout import Shape
 from systolic.shipped import CHIPS

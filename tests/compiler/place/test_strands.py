@@ -14,7 +14,7 @@ import pytest
 import systolic
 from support.tiled_homes import chip_8x8, run
 from systolic.compiler.ir.nodes import Matrix
-from systolic.compiler.lower.strands import Strands, turned_parts
+from systolic.compiler.lower.moves.strands import Strands, turned_parts
 from systolic.config import load_chip
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder

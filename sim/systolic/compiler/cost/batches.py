@@ -17,9 +17,9 @@ from systolic.compiler.cost.dma import (
 from systolic.compiler.cost.dram import Streams, in_turn_cycles
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import batch_groups
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.hw.formulas.timing import dma_latency_cycles
 from systolic.hw.spec import Chip
 from systolic.layout import Shape

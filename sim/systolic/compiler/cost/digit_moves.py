@@ -1,6 +1,6 @@
 """Estimates for a move between two places on the chip in rectangles, and whether the chip does it.
 
-Not here: which rectangles these are (`ir.digit_moves`), and the choice of places.
+Not here: which rectangles these are (`ir.on_chip.digit_moves`), and the choice of places.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from systolic.compiler.cost.engines import (
 )
 from systolic.compiler.cost.side_by_side import shared_ticks
 from systolic.compiler.cost.turns import carrier, cast_ticks, parts_turned, turned_as
-from systolic.compiler.ir.digit_moves import MovePiece, PieceEnd
+from systolic.compiler.ir.on_chip.digit_moves import MovePiece, PieceEnd
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip

@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 
 from systolic.compiler.cost.dram import burst_time, bus_cycles, scattered_cycles
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced, segments
 from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import (
     ContiguousBytes,

@@ -16,7 +16,7 @@ from systolic.compiler.cost.engines import (
 )
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
-from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy

@@ -8,7 +8,7 @@ contraction are added in that order; rows that are turned come back in the order
 
 Here are the views: dimensions of the same bytes, and which of them make up the rows and columns of
 what is brought, and of what the array takes. Not here: costs (`cost.folded_rows`), matrices and
-nodes (`lower.folded_rows`).
+nodes (`lower.products.folded_rows`).
 """
 
 from __future__ import annotations

@@ -18,15 +18,15 @@ from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.moves import UNLIMITED, move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.homes import as_rows, in_unbroken_rows
 from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node, Source
-from systolic.compiler.lower.batches import Batches
-from systolic.compiler.lower.chip_homes import ChipHomes
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
+from systolic.compiler.ir.on_chip.homes import as_rows, in_unbroken_rows
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.matrices import BlockSize
-from systolic.compiler.lower.strand_tensors import StrandTensors
-from systolic.compiler.lower.strands import Strands
+from systolic.compiler.lower.moves.chip_homes import ChipHomes
+from systolic.compiler.lower.moves.strand_tensors import StrandTensors
+from systolic.compiler.lower.moves.strands import Strands
+from systolic.compiler.lower.products.batches import Batches
 from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
 from systolic.errors import CompileError

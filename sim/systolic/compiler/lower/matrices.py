@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from systolic.compiler.cost.turns import BYTES, HALVES, carrier, parts_turned, placed_as, turned_as
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.diagonal import Diagonal
 from systolic.compiler.ir.gathers import Gather
-from systolic.compiler.ir.homes import Interleaved, as_interleaved
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
+from systolic.compiler.ir.on_chip.homes import Interleaved, as_interleaved
 from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
 from systolic.compiler.ir.windows import DigitWindow, FoldedWindow, MatrixWindow, PartWindow
 from systolic.compiler.lower.dram_places import DramPlaces

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.compiler.ir.carried import memory_bytes
-from systolic.compiler.ir.homes import Scattered
+from systolic.compiler.ir.on_chip.homes import Scattered
 from systolic.element_types import BYTE_BITS
 from systolic.errors import RoomError
 from systolic.hw.spec import Chip

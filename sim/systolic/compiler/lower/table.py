@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.cast import lower_cast
-from systolic.compiler.lower.causal_mask import lower_causal_mask
-from systolic.compiler.lower.conv2d import lower_conv2d
-from systolic.compiler.lower.elementwise import (
+from systolic.compiler.lower.engines.cast import lower_cast
+from systolic.compiler.lower.engines.causal_mask import lower_causal_mask
+from systolic.compiler.lower.engines.elementwise import (
     activation_step,
     each_element,
     lower_binary,
@@ -22,16 +21,18 @@ from systolic.compiler.lower.elementwise import (
     lower_select,
     lower_tensor_scalar,
 )
-from systolic.compiler.lower.exact_products import with_exact_products
-from systolic.compiler.lower.gathers import (
+from systolic.compiler.lower.engines.pool import lower_pool
+from systolic.compiler.lower.engines.predicates import with_predicates
+from systolic.compiler.lower.engines.reduce import lower_reduce
+from systolic.compiler.lower.engines.whole_rows import ROW_LOWERINGS, row_work
+from systolic.compiler.lower.matrices import PRODUCTS
+from systolic.compiler.lower.moves.gathers import (
     lower_concat,
     lower_constant,
     lower_index_map,
     lower_iota,
 )
-from systolic.compiler.lower.matmul import lower_matmul
-from systolic.compiler.lower.matrices import PRODUCTS
-from systolic.compiler.lower.packed import (
+from systolic.compiler.lower.moves.packed import (
     Carried,
     carried_graph,
     pack_output,
@@ -39,14 +40,13 @@ from systolic.compiler.lower.packed import (
     reserve_places,
     unpack_inputs,
 )
-from systolic.compiler.lower.permute import lower_relayout, lower_transpose
-from systolic.compiler.lower.pool import lower_pool
-from systolic.compiler.lower.predicates import with_predicates
-from systolic.compiler.lower.reduce import lower_reduce
-from systolic.compiler.lower.reshape import lower_reshape
+from systolic.compiler.lower.moves.permute import lower_relayout, lower_transpose
+from systolic.compiler.lower.moves.reshape import lower_reshape
+from systolic.compiler.lower.products.conv2d import lower_conv2d
+from systolic.compiler.lower.products.exact_products import with_exact_products
+from systolic.compiler.lower.products.matmul import lower_matmul
 from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
-from systolic.compiler.lower.whole_rows import ROW_LOWERINGS, row_work
 from systolic.errors import CompileError, perhaps, shortened
 from systolic.hw.spec import Chip
 from systolic.workload import OPERATIONS, Graph, Operation

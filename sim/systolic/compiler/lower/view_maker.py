@@ -12,7 +12,7 @@ from systolic.compiler.cost.batches import ALONE, Beside
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.matrices import Matrices
-from systolic.compiler.lower.strands import Strands
+from systolic.compiler.lower.moves.strands import Strands
 from systolic.layout import Shape
 
 

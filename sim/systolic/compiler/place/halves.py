@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import longest_run_bytes, queues_beside
-from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.place.free_bytes import ALIGNMENT, Wish, in_words
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip

@@ -12,8 +12,8 @@ import numpy as np
 
 from systolic.arrays import Mask
 from systolic.compiler.cost.side_by_side import LEAST_CYCLES, bytes_of_first
-from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
+from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Tiled, tiling
 from systolic.compiler.ir.windows import PartWindow, WordWindow

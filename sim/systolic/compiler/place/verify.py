@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from systolic.compiler.ir.broken import BrokenPassError
-from systolic.compiler.ir.chip_tiles import whole_banks
+from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Stay
 from systolic.hw.spec import Chip

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Operation
 from systolic.workload.operations.reduce import ReduceAttributes, kept_axes

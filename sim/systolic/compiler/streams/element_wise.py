@@ -12,8 +12,8 @@ from itertools import islice
 
 from systolic.compiler.ir.carried import CARRIER, NARROW_BITS, carrier_shape
 from systolic.compiler.ir.lane_step import LaneStep, activate, requantise, select, with_each
-from systolic.compiler.lower.cast import cast_steps
-from systolic.compiler.lower.elementwise import scalar_step
+from systolic.compiler.lower.engines.cast import cast_steps
+from systolic.compiler.lower.engines.elementwise import scalar_step
 from systolic.compiler.places.boxes import Along, boxes, pieces
 from systolic.compiler.places.modes import Mode, by_step, coalesce
 from systolic.compiler.streams.casts import without_casts

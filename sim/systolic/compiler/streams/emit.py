@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.streams.buffers import BufferSize
 from systolic.compiler.streams.emit_turned import TurnEmitter, TurnTypes
 from systolic.compiler.streams.plan import tiles_together

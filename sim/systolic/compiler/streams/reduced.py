@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import islice
 
 from systolic.compiler.ir.carried import carrier_shape
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.lane_step import LaneStep
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.places.boxes import Along, boxes, pieces
 from systolic.compiler.places.modes import Mode, Modes, by_step, coalesce
 from systolic.compiler.streams.work import (

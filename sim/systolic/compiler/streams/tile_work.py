@@ -9,10 +9,10 @@ from itertools import count as natural_numbers
 from typing import NamedTuple
 
 from systolic.compiler.cost.engines import some_engine_does
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import COPY, LaneStep, select, with_each, with_lane
 from systolic.compiler.ir.masks import SelectAccesses, mask_steps
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.streams.lying import ColumnOrder, Lying, pattern_access, shared
 from systolic.compiler.streams.reductions import ReducedPairs, levels, segments
 from systolic.compiler.streams.stage import Stage, TileBuffer

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Layers, Node, NodeKind, for_every_kind, rows_beside
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling

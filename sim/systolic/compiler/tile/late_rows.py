@@ -10,8 +10,8 @@ of tasks (`flow`).
 from __future__ import annotations
 
 from systolic.compiler.cost.dma import picked_cycles
-from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Layers, Matrix, Node
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.tile.flow import WORKING, waits_for_engines
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.engines import some_engine_fills
 from systolic.compiler.cost.products import ProductToCut, choose_loops, part_of_last, turning_banks
-from systolic.compiler.ir.chip_tiles import k_tiles
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.on_chip.chip_tiles import k_tiles
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, Task

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from systolic.compiler.ir.chip_tiles import LARGEST_COLUMNS, block_rows, whole_banks
 from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.on_chip.chip_tiles import LARGEST_COLUMNS, block_rows, whole_banks
 from systolic.compiler.ir.tasks import tiling
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type

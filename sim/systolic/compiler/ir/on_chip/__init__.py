@@ -1,0 +1,1 @@
+"""Where the elements of a tensor at home on the chip lie."""

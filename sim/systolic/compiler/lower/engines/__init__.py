@@ -1,0 +1,1 @@
+"""What engines do with elements: element by element, along rows, over windows."""

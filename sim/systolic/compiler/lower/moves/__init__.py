@@ -1,0 +1,1 @@
+"""What only moves elements: permutations, reshapes, gathers, and tensors in tiles on the chip."""

@@ -1,0 +1,288 @@
+"""Lowerings of operations that put elements in another order: transpose, relayout.
+
+The places of a tensor before and after say what must move (`recognise`): nothing, whole rows, or
+matrices that are transposed. Transposed matrices go through the array (identity products, patent,
+para 56-85) or through DRAM (para 13, 98). [compile] via says which way; without it the cheaper way
+is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from systolic.compiler.cost.moves import UNLIMITED
+from systolic.compiler.cost.turns import blocks_cost, turn_cost
+from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.moves.blocks import (
+    blocks_of,
+    check_room,
+    goes_in_blocks,
+    may_be_carried,
+)
+from systolic.compiler.lower.moves.digit_moves import moved_from_place_to_place, views_at_home
+from systolic.compiler.lower.moves.same_places import stays_in_place
+from systolic.compiler.lower.recognise import (
+    MatrixSet,
+    moves_nothing,
+    recognise_rows,
+    recognise_transpose,
+)
+from systolic.compiler.lower.views import home_views, physical, swap
+from systolic.errors import CompileError
+from systolic.hw.spec import Chip
+from systolic.workload import Graph, Home, Operation, Tensor, TransposeAttributes
+
+
+def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
+    """Permute the axes: axis i of the result is axis permutation[i] of the source."""
+    _permute(builder, op, op.attributes_as(TransposeAttributes).axes)
+
+
+def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
+    """Lower a relayout: a transpose that leaves every axis in its place."""
+    _permute(builder, op, range(builder.graph.shape(op.output).rank))
+
+
+def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> None:
+    (source,) = op.inputs
+    home = _home(builder, op)
+    before, after = builder.graph.shape(source), builder.graph.shape(op.output)
+    if home == "state_buffer" and stays_in_place(builder, op, permutation):
+        return
+    if home is None or moves_nothing(before, after, permutation):
+        if home == "state_buffer" and _moved_by_digits(builder, op, permutation):
+            return  # in other tiles elements in the same order lie elsewhere
+        _see(builder, source, op.output, permutation)
+    elif home == "dram" and (rows := recognise_rows(before, after, permutation)):
+        builder.store_home(builder.load(source, rows.source), op.output, rows.result)
+    elif home == "dram":
+        _from_dram(builder, op, recognise_transpose(before, after, permutation))
+    elif _moved_by_digits(builder, op, permutation):
+        return
+    elif goes_in_blocks(
+        builder.graph.tensor(source),
+        builder.graph.tensor(op.output),
+        permutation,
+        builder.chip,
+        builder.options,
+    ) or _blocks_are_cheaper(builder, op, permutation):
+        _in_blocks(builder, op, recognise_transpose(before, after, permutation))
+    else:
+        _see(builder, source, op.output, permutation)
+
+
+def _home(builder: LayerBuilder, op: Operation) -> Home | None:
+    """Return the memory in which all of an operation is done; None if it takes views of tensors."""
+    packed = [name for name in (*op.inputs, op.output) if builder.is_packed(name)]
+    if packed and builder.options.block:
+        raise CompileError(
+            f"compile.block: {packed[0].removesuffix('.elements')} lies on the chip with several "
+            f"elements in a byte, so no blocks can be chosen"
+        )
+    return None if packed else both_at(builder.graph, op)
+
+
+def _cycles_in_blocks(
+    builder: LayerBuilder, op: Operation, permutation: Sequence[int]
+) -> int | None:
+    """Return about how many cycles a turn in blocks takes; None if there is no room for one."""
+    graph, chip, options, (name,) = builder.graph, builder.chip, builder.options, op.inputs
+    source, result = tensors = graph.tensor(name), graph.tensor(op.output)
+    matrices = recognise_transpose(source.shape, result.shape, permutation)
+    blocks = goes_in_blocks(*tensors, permutation, chip, options) or may_be_carried(
+        *tensors, permutation, chip, options
+    )
+    if not blocks:
+        return None
+    return blocks_cost(chip, options, matrices.dims, source.shape.element_type)
+
+
+def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
+    """Move a tensor on the chip by the digits of its places, if that is cheaper.
+
+    Without tiles only where the compiler chooses which dimensions lie on the partitions.
+    """
+    (source,), output, graph = op.inputs, op.output, builder.graph
+    if builder.uses(output):
+        return False
+    tensors = graph.tensor(source), graph.tensor(output)
+    if any(tensor.shape.layout.tiles for tensor in tensors):
+        other = _cycles_by_views(builder, op, permutation)
+    elif max(tensor.shape.rank for tensor in tensors) < 3 or any(map(_is_given, tensors)):
+        return False  # a single matrix has no others beside it, and is turned in blocks
+    else:
+        blocks = _cycles_in_blocks(builder, op, permutation)
+        other = math.inf if blocks is None else blocks
+    return moved_from_place_to_place(builder, (source, output), permutation, other)
+
+
+def _is_given(tensor: Tensor) -> bool:
+    return bool(tensor.partition) or tensor.byte is not None
+
+
+def _cycles_by_views(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> float:
+    """Return about how many cycles it takes to turn and to move views of a tensor on the chip.
+
+    Elements that no view reaches are moved one by one, and nobody would wait for that.
+    """
+    (source,), output = op.inputs, op.output
+    here, there = (views_at_home(builder, name) for name in (source, output))
+    if here is None or there is None:
+        return math.inf
+    wanted = [tuple(tuple(permutation[d] for d in group) for group in axes) for axes in there.views]
+    if here.interleaved == there.interleaved and {*here.views} & {*wanted}:
+        return 0
+    if here.interleaved and there.interleaved and {*here.views} & {*map(swap, wanted)}:
+        return max(here.cycles, there.cycles)
+    moved = UNLIMITED
+    for seen in here.views:
+        moved = builder.change_cost(source, seen, wanted, moved)
+    return moved + here.cycles + there.cycles
+
+
+def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
+    """Return whether to turn small matrices in blocks, in another type, not to change the view."""
+    graph, chip, (name,) = builder.graph, builder.chip, op.inputs
+    source, result = graph.tensor(name), graph.tensor(op.output)
+    if not may_be_carried(source, result, permutation, chip, builder.options):
+        return False
+    matrices = recognise_transpose(source.shape, result.shape, permutation)
+    wanted = [
+        tuple(tuple(permutation[d] for d in group) for group in axes)
+        for axes in home_views(result.shape)
+    ]
+    blocks = turn_cost(chip, matrices.dims, source.shape.element_type)
+    return blocks < builder.change_cost(name, physical(source.shape), wanted, blocks + 1)
+
+
+def both_at(graph: Graph, op: Operation) -> Home | None:
+    """Return the memory in which source and result both live, if no other operation uses them."""
+    source = op.inputs[0]
+    alone = sum(source in other.inputs for other in graph.operations) == 1
+    if source not in graph.inputs or op.output not in graph.outputs or not alone:
+        return None
+    home = graph.tensor(source).home
+    return home if home == graph.tensor(op.output).home else None
+
+
+def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
+    """Transpose a tensor on the chip block by block; block (i, j) becomes block (j, i)."""
+    chip, options = builder.chip, builder.options
+    (p, q), array = blocks_of(matrices, chip, options).block, options.via != "dram"
+    _refuse_sides(chip, (p, q))
+    if options.via == "pe" or (options.block and array):
+        _refuse_type(builder, op)
+    check_room(matrices, chip, options)
+    source = builder.place(op.inputs[0], matrices.source, (p, q))
+    result = builder.result(op.output, matrices.result, (q, p))
+    if array:
+        builder.turn(source, result)
+    else:
+        builder.node("bounce", (source,), result)
+    builder.keep_matrix(op.output, result, matrices.result)
+
+
+def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
+    """Bring a matrix, transpose it and store it; or transpose it on the way in."""
+    (source,), options = op.inputs, builder.options
+    *batch, rows, cols = matrices.source
+    turned = (*batch, cols, rows)
+    block = options.block and blocks_of(matrices, builder.chip, options).block
+    if block and options.via != "dram":
+        _refuse_sides(builder.chip, block)
+    if options.via == "pe":
+        _refuse_type(builder, op)
+    elif matrices.dims[-2] == 1:  # a row and the column that it becomes lie alike: whole runs
+        *others, column, row = matrices.result
+        matrix = builder.load(source, matrices.source, block)
+        builder.store_home(matrix, op.output, (*others, row, column))
+        return
+    if options.via == "dram" or not builder.turn_is_cheaper(source, turned):
+        matrix = builder.load(source, turned, block and block[::-1])
+    else:
+        loaded = builder.load(source, matrices.source, block)
+        matrix = builder.result(source, turned, block and block[::-1])
+        builder.turn(loaded, matrix)
+    builder.store_home(matrix, op.output, matrices.result)
+
+
+def _refuse_sides(chip: Chip, block: tuple[int, int]) -> None:
+    partitions = chip.state_buffer.partitions
+    for name, side in zip(("rows", "columns"), block, strict=True):
+        if side > partitions:
+            raise CompileError(
+                f"compile.block: {name} of a block lie in partitions before or after the "
+                f"transpose; {side} are wanted, {chip.name} has {partitions}"
+            )
+
+
+def _refuse_type(builder: LayerBuilder, op: Operation) -> None:
+    shape = builder.graph.shape(op.inputs[0])
+    known = builder.chip.pe_array.cycles_per_vector
+    if shape.element_type not in known:
+        raise CompileError(
+            f'operation "{op.name}": {shape}: the array of {builder.chip.name} cannot take '
+            f"{shape.element_type}; it takes {', '.join(known)}"
+        )
+
+
+def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]) -> None:
+    """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
+    if _is_same_in_dram(builder, source, output, permutation):
+        place = f"{output}.seen"
+        builder.dram.alias(place, builder.dram.of(source), builder.graph.shape(output))
+        builder.dram.put(output, place)
+        return
+    back = {axis: place for place, axis in enumerate(permutation)}
+    if (strands := builder.strands(source)) and builder.uses(source) == 1:
+        axes = tuple(tuple(back[d] for d in group) for group in strands.axes)
+        builder.rename_strands(strands, output, axes)
+        return
+    if builder.has_remake(source):
+        again = partial(_seen_again, builder, source, permutation, output)
+        builder.note_remake(output, again, due=builder.is_due(source))
+    seen = builder.views(source)
+    if builder.dram.holds(source):
+        wanted = physical(builder.graph.shape(output))
+        in_source: Axes = tuple(tuple(permutation[d] for d in group) for group in wanted)
+        if not builder.known(source, in_source):
+            in_source = _by_turning(builder, source, in_source)
+        builder.view(source, in_source)
+        views = builder.views(source)
+        seen = [view for view in views if view[1] == in_source] or views
+    for matrix, axes in seen:
+        builder.rename(matrix, output, tuple(tuple(back[d] for d in group) for group in axes))
+
+
+def _is_same_in_dram(
+    builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]
+) -> bool:
+    """Return whether an input in DRAM has the bytes of the result, which others take from there."""
+    graph = builder.graph
+    before, after = graph.shape(source), graph.shape(output)
+    if source not in graph.inputs or output in graph.outputs or not builder.dram.holds(source):
+        return False
+    plain = not before.layout.tiles and not after.layout.tiles
+    return plain and not builder.views(source) and moves_nothing(before, after, permutation)
+
+
+def _seen_again(
+    builder: LayerBuilder, source: str, permutation: Sequence[int], output: str, axes: Axes | None
+) -> Matrix:
+    """Show as the result the source in the view that makes it `axes`."""
+    axes = physical(builder.graph.shape(output)) if axes is None else axes
+    matrix = builder.view(source, tuple(tuple(permutation[d] for d in group) for group in axes))
+    builder.rename(matrix, output, axes)
+    return matrix
+
+
+def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
+    """Return the view that a load with long runs and then a turn give, if the columns differ."""
+    have = physical(builder.dram.shape(source))[-1]
+    if len(wanted) < 2 or have == wanted[-1] or have not in wanted:
+        return wanted
+    batch = tuple(group for group in wanted[:-1] if group != have)
+    return (*batch, have, wanted[-1])

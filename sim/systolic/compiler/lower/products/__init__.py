@@ -1,0 +1,1 @@
+"""Products and convolutions: their operands, batches and images."""
