@@ -47,6 +47,12 @@ class CompiledPart(NamedTuple):
     compiled: CompiledGraph
     ticks: int
 
+    @property
+    def are_lines(self) -> bool:
+        """Return whether a convolution is done as lines."""
+        streamed = self.compiled.streamed
+        return streamed is not None and streamed.convolution is not None
+
 
 class Share(NamedTuple):
     """Some operations of a group, by their numbers, and the boxes of the result, a part each."""
@@ -152,15 +158,21 @@ class Chooser:
         best: Division | None = None
         refused: CompileError | None = None
         boxes: tuple[TensorBox, ...] = ()
+        was_slower = False
         for boxes in bands(graph.shape(group[-1].output), group, self.chip):
             try:
-                made = [_part(graph, group, box) for box in boxes]
-                ticks = sum(self.of(part).ticks for part in made)
+                made = [self.of(_part(graph, group, box)) for box in boxes]
+                ticks = sum(part.ticks for part in made)
             except CompileError as error:
                 refused = error
                 continue
             if best is not None and ticks >= best.ticks:
-                break
+                # Lines have more room than matrices, which may fit smaller boxes only.
+                if was_slower or not any(part.are_lines for part in made):
+                    break
+                was_slower = True
+                continue
+            was_slower = False
             best = Division(ticks, (Share(tuple(range(len(group))), tuple(boxes)),))
         if best is None:
             assert refused is not None
