@@ -115,14 +115,14 @@ def roomy_chip(rng: Random) -> Chip:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_chains_on_random_chips(seed):
     rng = Random(f"chains {seed}")
-    is_right(random_chain(rng), roomy_chip(rng), rng, streams=False)
+    is_right(random_chain(rng), roomy_chip(rng), rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300))
 def test_many_random_chains_on_random_chips(seed):
     rng = Random(f"many chains {seed}")
-    is_right(random_chain(rng), roomy_chip(rng), rng, streams=False)
+    is_right(random_chain(rng), roomy_chip(rng), rng)
 
 
 @pytest.mark.parametrize("narrow", ["bf16", "f16", "f8e4m3fn"])
@@ -138,4 +138,4 @@ def test_casts_on_the_way_take_no_instruction(narrow):
     compiled = compile_graph("casts", graph, chip, judge=judge_on(chip))
     kinds = [type(each).__name__ for each in compiled.program.instructions]
     assert sorted(set(kinds)) == ["Activate", "DmaCopy", "TensorTensor"]
-    is_right(graph, chip, Random(narrow))
+    assert is_right(graph, chip, Random(narrow))

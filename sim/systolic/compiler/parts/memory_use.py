@@ -79,9 +79,8 @@ def _pages(access: Access, chip: Chip, tensors: Tensors) -> Iterator[MemoryPage]
         yield MemoryPage(Buffer.DRAM, tensors.number(access.low_and_high[0]))
         return
     state = access.buffer is Buffer.STATE
-    size = (
-        chip.state_buffer.bytes_per_partition // PAGES if state else chip.result_buffer.bank_bytes
-    )
+    page_bytes = max(1, chip.state_buffer.bytes_per_partition // PAGES)
+    size = page_bytes if state else chip.result_buffer.bank_bytes
     low, high = access.low_and_high
     for number in range(low // size, (high - 1) // size + 1):
         yield MemoryPage(access.buffer, number)
