@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from systolic.compiler.cost.digit_moves import (
     casts_apart,
@@ -114,21 +115,34 @@ class DigitMove:
         )
 
 
+class OtherWays(NamedTuple):
+    """About how many cycles a tensor takes by views and in blocks: what a move is held against.
+
+    of_turns: if the array turns some of it. of_copies: if engines copy all of it, lane by lane.
+    Views of tensors without tiles are no other way then: they take many copies, or turns.
+    """
+
+    of_turns: float
+    of_copies: float
+
+
 def moved_from_place_to_place(
     builder: LayerBuilder,
     names: tuple[str, str],
     permutation: Sequence[int] | None,
-    by_views: float,
+    others: OtherWays,
 ) -> bool:
     """Move a tensor on the chip by its digits, if that is cheaper than by views.
 
     names: of source and result. permutation: axis i of the result is axis permutation[i] of the
-    source; None: a reshape. by_views: about how many cycles it takes to turn and to move views.
-    Returns whether it is done.
+    source; None: a reshape. Returns whether it is done.
     """
     move = cheapest_digit_move(builder, names, permutation)
     both = all(builder.graph.shape(name).layout.tiles for name in names)
-    if move is None or not move.is_cheaper(by_views, both_placed=both):
+    if move is None:
+        return False
+    other_cycles = others.of_turns if move.turns else others.of_copies
+    if not move.is_cheaper(other_cycles, both_placed=both):
         return False
     emit_digit_move(builder, names, move)
     return True

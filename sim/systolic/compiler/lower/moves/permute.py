@@ -22,7 +22,11 @@ from systolic.compiler.lower.moves.blocks import (
     goes_in_blocks,
     may_be_carried,
 )
-from systolic.compiler.lower.moves.digit_moves import moved_from_place_to_place, views_at_home
+from systolic.compiler.lower.moves.digit_moves import (
+    OtherWays,
+    moved_from_place_to_place,
+    views_at_home,
+)
 from systolic.compiler.lower.moves.same_places import stays_in_place
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -109,14 +113,15 @@ def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence
     if builder.uses(output):
         return False
     tensors = graph.tensor(source), graph.tensor(output)
-    if any(tensor.shape.layout.tiles for tensor in tensors):
-        other = _cycles_by_views(builder, op, permutation)
-    elif max(tensor.shape.rank for tensor in tensors) < 3 or any(map(_is_given, tensors)):
-        return False  # a single matrix has no others beside it, and is turned in blocks
-    else:
-        blocks = _cycles_in_blocks(builder, op, permutation)
-        other = math.inf if blocks is None else blocks
-    return moved_from_place_to_place(builder, (source, output), permutation, other)
+    views = _cycles_by_views(builder, op, permutation)
+    others = OtherWays(views, views)
+    if not any(tensor.shape.layout.tiles for tensor in tensors):
+        if max(tensor.shape.rank for tensor in tensors) < 3 or any(map(_is_given, tensors)):
+            return False  # a single matrix has no others beside it, and is turned in blocks
+        cycles = _cycles_in_blocks(builder, op, permutation)
+        blocks = math.inf if cycles is None else cycles
+        others = OtherWays(min(views, blocks), blocks)
+    return moved_from_place_to_place(builder, (source, output), permutation, others)
 
 
 def _is_given(tensor: Tensor) -> bool:

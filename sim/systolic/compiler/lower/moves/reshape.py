@@ -15,7 +15,11 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.moves.digit_moves import moved_from_place_to_place, views_at_home
+from systolic.compiler.lower.moves.digit_moves import (
+    OtherWays,
+    moved_from_place_to_place,
+    views_at_home,
+)
 from systolic.compiler.lower.moves.permute import both_at
 from systolic.compiler.lower.moves.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
@@ -61,8 +65,8 @@ def _moved_by_digits(builder: LayerBuilder, op: Operation) -> bool:
     packed = builder.is_packed(source) or builder.is_packed(output)
     if packed or builder.uses(output) or both_at(builder.graph, op) != "state_buffer":
         return False
-    names = source, output
-    return moved_from_place_to_place(builder, names, None, _cycles_by_views(builder, names))
+    names, cycles = (source, output), _cycles_by_views(builder, (source, output))
+    return moved_from_place_to_place(builder, names, None, OtherWays(cycles, cycles))
 
 
 def _cycles_by_views(builder: LayerBuilder, names: tuple[str, str]) -> float:
