@@ -49,7 +49,7 @@ AtOnce = list[tuple[str, Some]]
 def side_by_side(chip: Chip, copy: Copy) -> tuple[Copy, ...]:
     """Return the parts of a copy in the order in which engines begin them, or the copy alone.
 
-    A short copy stays alone, and one of which either side lies in one bank.
+    A copy stays alone if it is short, or if its source or its target lies in one bank.
     """
     return _shared(chip, copy)[1]
 

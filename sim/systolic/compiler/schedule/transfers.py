@@ -60,7 +60,7 @@ AS_USUAL = Sharing()
 class _Spill:
     """The place of a tile in DRAM that has none of its own, and which elements are there.
 
-    parts: for elements of which only some parts are there, each of these parts.
+    parts: of a tile that is there in part only, the parts that are there.
     """
 
     base: int

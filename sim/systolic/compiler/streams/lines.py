@@ -28,7 +28,7 @@ SHORT = 8
 
 
 def lies_in_order(shape: Shape, *axes: int) -> bool:
-    """Return whether dimensions lie in this order, those of size 1 anywhere; the last is dense."""
+    """Return whether `axes` lie from major to minor; an axis of size 1 may lie anywhere."""
     padded = shape.layout.padded_dimensions or shape.dims
     order = [axis for axis in reversed(shape.layout.minor_to_major) if padded[axis] > 1]
     return not shape.layout.tiles and order == [axis for axis in axes if padded[axis] > 1]

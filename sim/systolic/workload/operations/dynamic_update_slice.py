@@ -2,8 +2,8 @@
 
 A box that would not lie inside begins at the nearest place where it does, as in XLA. A composite:
 the update is moved to its place bit by bit, as in a `dynamic_slice`, and taken by a `select` where
-the places of the result lie in the box. Where an engine copies to where a number says, that is one
-such copy over those of the source, along each axis.
+the places of the result lie in the box. Where an engine copies to where a number says, one such
+copy along each axis puts the update over the source.
 """
 
 from __future__ import annotations

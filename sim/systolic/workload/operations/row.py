@@ -24,8 +24,8 @@ class RowWork:
     scans: each element is combined with all before it (`scan`). searches: the eight largest
     elements, and where they are (`max8`, `find_index8`). moves: places from a number on that memory
     holds (`copy_dynamic_src`, `copy_dynamic_dst`). picks: places in the order of many such numbers
-    (`local_gather`). bytes: the most that a row has, those of a bank. lanes: the rows that are
-    worked on at once.
+    (`local_gather`). bytes: the most that a row may have, which is what a bank has. lanes: the
+    rows that are worked on at once.
     """
 
     scans: bool = False

@@ -34,7 +34,7 @@ class PlaceDigit(NamedTuple):
 def place_digits(
     source: ChipPlaces, result: ChipPlaces, permutation: Sequence[int] | None
 ) -> tuple[PlaceDigit, ...] | None:
-    """Return the digits of both ends of a move; None if those of one side cut the other's.
+    """Return the digits of both ends of a move; None if a digit of one end would cut the other's.
 
     permutation: axis i of the result is axis permutation[i] of the source; None: a reshape.
     """

@@ -1,4 +1,4 @@
-"""The ends of a copy: what it reads and writes, through the ports of which core."""
+"""The ends of a copy: what it reads and writes, and the core that has the ports."""
 
 from __future__ import annotations
 

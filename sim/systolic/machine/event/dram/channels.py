@@ -349,7 +349,7 @@ class Channels:
         return first
 
     def _compact(self, count: int) -> int:
-        """Make room for `count` more descriptors, and drop those of ended copies."""
+        """Make room for `count` more descriptors; descriptors of ended copies are dropped."""
         queue = self._tables.queue
         live = np.flatnonzero(queue[tables.ACTIVE])
         kept = [slice(self._first_run(q), int(queue[tables.STOP, q])) for q in live.tolist()]

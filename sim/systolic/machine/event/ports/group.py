@@ -15,7 +15,7 @@ from systolic.machine.event.ports.stream import Stream, by_rank
 
 
 class _Link:
-    """Two streams, one of which may depend on the other, and when they meet first, as known.
+    """Two streams that may depend on one another, and when they first meet, as far as is known.
 
     shares_port: they may both use one. tick: the first at which their courses, `mine` and `its`,
     use one port.

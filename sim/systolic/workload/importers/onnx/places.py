@@ -336,7 +336,7 @@ def _scatter_nd(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelVa
 
 
 def _scatter_elements(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> ModelValue:
-    """Put each element at a place of its own along an axis; all other axes are those of both."""
+    """Put each element at a place of its own along an axis; along others it keeps its place."""
     dims, lines = at.dims(given[0]), at.dims(given[1])
     axis = axis_of(node.number("axis"), len(dims))
     number: ModelValue = np.zeros(lines, np.int32)
@@ -348,7 +348,7 @@ def _scatter_elements(at: OnnxContext, node: OnnxNode, given: NodeOperands) -> M
 
 
 def _further(at: OnnxContext, number: ModelValue, size: int, own: ModelValue) -> ModelValue:
-    """Return the number of each place among those of a further dimension too."""
+    """Return the numbers of places where a further dimension of `size` is counted too."""
     before = at.binary("multiply", at.cast(number, "s32"), at.like(size, at.cast(number, "s32")))
     return at.binary("add", before, at.cast(own, "s32"))
 
