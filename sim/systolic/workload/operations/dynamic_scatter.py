@@ -10,43 +10,23 @@ leave an update out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.composite import reference_of
 from systolic.workload.operations.recipe import CompositePart, Recipe
-from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain
-from systolic.workload.operations.scatter import UFUNCS, Combiner
+from systolic.workload.operations.row import Operand, Row, check_gives, plain
+from systolic.workload.operations.scatter import UFUNCS, CombinedAttributes
 from systolic.workload.operations.take import check_along
 
 MOST_UPDATES = 256
 """So many updates follow one another at most: each is work of its own on all of the source."""
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicScatterAttributes(Attributes):
-    """The axis, and what is done where an update comes."""
-
-    axis: Annotated[
-        int | None, Field(description="axis along which places are counted (default: the last)")
-    ] = None
-    combiner: Annotated[
-        Combiner,
-        Field(description="what an update does with an element: none (replaces it), add, ..."),
-    ] = "none"
-
-    def of(self, rank: int) -> int:
-        """Return the axis of a tensor of that rank."""
-        return rank - 1 if self.axis is None else self.axis
-
-
-def _check(shapes: Sequence[Shape], out: Shape, attributes: DynamicScatterAttributes) -> None:
+def _check(shapes: Sequence[Shape], out: Shape, attributes: CombinedAttributes) -> None:
     source, updates, places = shapes
     axis = attributes.of(source.rank)
     check_along(source, axis)
@@ -65,12 +45,12 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: DynamicScatterAttrib
     check_gives(source, source.element_type, source.dims, out)
 
 
-def _default_out(shapes: Sequence[Shape], attributes: DynamicScatterAttributes) -> Shape:
+def _default_out(shapes: Sequence[Shape], attributes: CombinedAttributes) -> Shape:
     return shapes[0]
 
 
 def dynamic_scatter_parts(
-    shapes: Sequence[Shape], out: Shape, attributes: DynamicScatterAttributes
+    shapes: Sequence[Shape], out: Shape, attributes: CombinedAttributes
 ) -> list[CompositePart]:
     """Return the operations of a dynamic scatter."""
     (source, _, places), recipe, now = shapes, Recipe(shapes), "0"
@@ -87,7 +67,7 @@ def dynamic_scatter_parts(
     return recipe.done(out)
 
 
-def _exact(arrays: Sequence[Array], out: Shape, attributes: DynamicScatterAttributes) -> Array:
+def _exact(arrays: Sequence[Array], out: Shape, attributes: CombinedAttributes) -> Array:
     source, updates, places = arrays
     axis = attributes.of(source.ndim)
     wide = np.int64 if source.dtype.kind in "iu" else np.float64
@@ -110,7 +90,7 @@ DYNAMIC_SCATTER = Row(
         Operand("updates", "XLA shape of what replaces them"),
         Operand("places", "XLA shape of the number of the place of each update, s32"),
     ),
-    attributes=DynamicScatterAttributes,
+    attributes=CombinedAttributes,
     check=_check,
     default_out=_default_out,
     reference=reference_of(dynamic_scatter_parts),

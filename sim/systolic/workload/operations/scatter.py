@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import numpy as np
@@ -34,13 +34,9 @@ Combiner = Literal["none", "add", "multiply", "max", "min"]
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterAttributes(Attributes):
-    """The axis, the place of each update along it, and what is done where it comes."""
+class CombinedAttributes(Attributes):
+    """The axis, and what is done where an update comes."""
 
-    indices: Annotated[
-        PlaceNumbers,
-        Field(description="place in the source for each place of the updates"),
-    ]
     axis: Annotated[
         int | None, Field(description="axis along which places are counted (default: the last)")
     ] = None
@@ -52,6 +48,16 @@ class ScatterAttributes(Attributes):
     def of(self, rank: int) -> int:
         """Return the axis of a tensor of that rank."""
         return rank - 1 if self.axis is None else self.axis
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAttributes(CombinedAttributes):
+    """The place of each update along the axis too."""
+
+    indices: Annotated[
+        PlaceNumbers,
+        Field(description="place in the source for each place of the updates"),
+    ] = field(kw_only=True)
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: ScatterAttributes) -> None:
