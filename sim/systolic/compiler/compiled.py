@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from systolic.compiler.ir.carried import NARROW_BITS, user_shape
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.parts.graph_part import TensorBox
 from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.streams.compiled import StreamedGraph
+from systolic.compiler.streams.on_chip.homes import ChipHome
 from systolic.compiler.sync.semaphores import Saving, Synchronised
 from systolic.hw.spec import Chip
 from systolic.isa import MatMul, Program
-from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
+from systolic.layout import (
+    BufferGeometry,
+    Decomposition,
+    Placement,
+    Shape,
+    place_in_state_buffer,
+)
 from systolic.workload import Graph, Operation
 from systolic.workload.options import Options
 
@@ -65,6 +73,16 @@ class CompiledGraph:
         room = BufferGeometry(
             "state_buffer", geometry.partitions, geometry.bytes_per_partition, geometry.banks
         )
+        if self.streamed is not None:
+            return {
+                home.tensor: place_in_state_buffer(
+                    self._as_given(home),
+                    room,
+                    base_partition=home.partition,
+                    base_byte=home.byte or 0,
+                )
+                for home in self.streamed.homes
+            }
         partitions = {matrix.name: matrix.partition for matrix in self.layers.matrices}
         return {
             home.tensor: place_in_state_buffer(
@@ -76,6 +94,12 @@ class CompiledGraph:
             for home in self.layers.homes
             if home.matrix in bases
         }
+
+    def _as_given(self, home: ChipHome) -> Shape:
+        """Return the tiles of a home as a shape of the tensor's own type."""
+        dtype = self.graph.shape(home.tensor).element_type
+        shape = home.places.shape
+        return user_shape(shape, dtype) if dtype in NARROW_BITS else shape
 
     @property
     def tiles(self) -> int:

@@ -91,13 +91,14 @@ def _compiled(
 
     If the compiler would choose the places that a graph gives, the program is the one without them.
     """
+    for free in without_places(graph):
+        own = _of_streams(name, free, chip, options, every=every, judge=judge)
+        own = own or _passed_if_it_fits(name, free, chip, options, every=every)
+        if own is not None and has_its_places(graph, own.placements()):
+            return replace(own, graph=graph)
     found = _of_streams(name, graph, chip, options, every=every, judge=judge)
     if found is not None:
         return _or_whole(found, name, chip, options, every=every, judge=judge)
-    for free in without_places(graph):
-        own = _passed_if_it_fits(name, free, chip, options, every=every)
-        if own is not None and has_its_places(graph, own.placements()):
-            return replace(own, graph=graph)
     if any(tensor.home != "dram" for _, tensor in graph.tensors):
         return _passed(name, graph, chip, options, every=every)
     plan = divided(expanded(graph, row_work(chip)))
@@ -164,6 +165,8 @@ def _or_whole(
     several steps of a composite operation at once.
     """
     assert found.streamed is not None
+    if found.streamed.homes:
+        return found
     floor = divided(expanded(found.graph, row_work(chip))).floor_ticks(chip)
     reduces = any(op.kind == "reduce" for op in expanded(found.graph, row_work(chip)).operations)
     is_small = reduces and _sums_up(chip) and len(found.program.instructions) <= FEW

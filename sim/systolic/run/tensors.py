@@ -105,6 +105,9 @@ def initial_accesses(compiled: CompiledGraph) -> list[Access]:
     inputs, outputs = {*graph.inputs}, {*graph.outputs}
     tensors = dict(graph.tensors)
     found = [piece.access for piece in compiled.scheduled.given]
+    if compiled.streamed is not None:
+        placed = compiled.placements()
+        found += [_region(placed[name]) for name in graph.inputs if name in placed]
     for place in compiled.layers.dram:
         name = place.name
         if name not in inputs and name not in outputs:

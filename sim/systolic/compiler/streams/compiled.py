@@ -18,6 +18,8 @@ from systolic.compiler.places.modes import stretch
 from systolic.compiler.streams.convolved import Convolution, ConvolutionEmitter, convolutions
 from systolic.compiler.streams.emit import emit
 from systolic.compiler.streams.emit_turned import TurnTypes
+from systolic.compiler.streams.on_chip.homes import ChipHome
+from systolic.compiler.streams.on_chip.moves import ChipMove, chip_move
 from systolic.compiler.streams.plan import (
     ALIKE,
     JUDGED,
@@ -29,7 +31,7 @@ from systolic.compiler.streams.plan import (
     rated_plans,
 )
 from systolic.compiler.streams.stage import Stage, StreamPlan
-from systolic.compiler.streams.table import streams
+from systolic.compiler.streams.table import lone_chip_move, streams
 from systolic.compiler.streams.tiling import Cut, TileShape, TurnCut, tile_count, tiles
 from systolic.compiler.streams.turned import TurnedSpans, turned_spans
 from systolic.compiler.streams.work import StreamFrame, StreamWork
@@ -58,7 +60,7 @@ class StreamedGraph:
     others that are written. turned: what products with an identity turn, where these do not keep
     all bits.
     convolution: the way in which a convolution is done, if there is one. ticks: about what all
-    streams take in turn.
+    streams take in turn. homes: where tensors lie on the chip.
     """
 
     drafts: tuple[Draft, ...]
@@ -70,6 +72,7 @@ class StreamedGraph:
     turned_with: tuple[Access, ...] = ()
     convolution: Convolution | None = None
     ticks: float = 0.0
+    homes: tuple[ChipHome, ...] = ()
 
     @property
     def turned_multiply_adds(self) -> int:
@@ -95,6 +98,9 @@ def streamed(
 
     Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
     """
+    lone = lone_chip_move(graph, options)
+    if lone is not None:
+        return _on_chip(chip_move(graph, lone, chip, options, judge))
     planner = _Planner(chip, options, judge)
     ways: list[tuple[float, list[StreamWork], list[list[Planned]]]] = []
     for streams_of_way in streams(graph, chip, options):
@@ -130,6 +136,24 @@ def streamed(
         turned,
         stage.turned_with,
         ticks=ticks,
+    )
+
+
+def _on_chip(move: ChipMove | None) -> StreamedGraph | None:
+    """Return the drafts of a move on the chip."""
+    if move is None:
+        return None
+    stage = move.stage
+    return StreamedGraph(
+        tuple(stage.drafts.found),
+        (),
+        (move.said,),
+        1,
+        tuple(stage.stored),
+        move.turned,
+        stage.turned_with,
+        ticks=move.ticks,
+        homes=move.homes,
     )
 
 

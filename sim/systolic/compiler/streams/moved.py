@@ -26,7 +26,7 @@ MOVES = frozenset({"transpose", "relayout", "reshape"})
 def moved(graph: Graph, op: Operation) -> StreamWork:
     """Return the stream of a move: a frame for each box of elements that lie evenly."""
     out, source = (carrier_shape(graph.shape(name)) for name in (op.output, op.inputs[0]))
-    groups = _groups(op, out.dims, source.dims)
+    groups = move_groups(graph, op)
     counts = [math.prod(out.dims[dim] for dim in here) for here, _ in groups]
     along = [
         [AlongDims(out, here) for here, _ in groups],
@@ -54,7 +54,9 @@ def _with_gap(frame: StreamFrame, padded: int) -> StreamFrame:
     return replace(frame, sides=(result, replace(source, gap=max(gap, 1))))
 
 
-def _groups(op: Operation, out: Sequence[int], source: Sequence[int]) -> list[DimGroup]:
+def move_groups(graph: Graph, op: Operation) -> list[DimGroup]:
+    """Return the dimensions before and after a move that mean the same elements."""
+    out, source = graph.shape(op.output).dims, graph.shape(op.inputs[0]).dims
     if op.kind == "transpose":
         axes = op.attributes_as(TransposeAttributes).axes
         return [((dim,), (axis,)) for dim, axis in enumerate(axes)]

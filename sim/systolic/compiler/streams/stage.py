@@ -15,7 +15,7 @@ from systolic.compiler.streams.buffers import Buffers, BufferSize
 from systolic.compiler.streams.tiling import Cut, TurnCut
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer, DmaTranspose, Select
+from systolic.isa import Access, Buffer, DmaTranspose, MatMul, Select
 from systolic.spans import Interval
 from systolic.workload.options import Options
 
@@ -96,6 +96,27 @@ class Stage:
     def identity(self, dtype: str) -> tuple[Access, Region]:
         """Return the identity of a type, [rows, rows], and its region."""
         return self._identities[dtype]
+
+    @property
+    def room(self) -> int:
+        """Return the bytes of a partition before the identities."""
+        return self._free
+
+    def busiest(self) -> float:
+        """Return about for how many ticks the busiest unit works."""
+        array = sum(
+            draft.instruction.moving.elements
+            for draft in self.drafts.found
+            if isinstance(draft.instruction, MatMul)
+        )
+        queued = sum(self._queued.values()) / self.chip.dma.queues * self.chip.period("dma")
+        return max(
+            array * self.chip.period("pe_array"),
+            *self._busy.values(),
+            queued,
+            *(each * self.chip.period("dma") for each in self._queued.values()),
+            0,
+        )
 
     def bank(self) -> tuple[Region, int]:
         """Return the next bank of the result buffer, and its first byte."""

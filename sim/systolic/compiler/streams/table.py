@@ -52,6 +52,31 @@ def streams(graph: Graph, chip: Chip, options: Options) -> list[list[StreamWork]
     return [[work for works in way for work in works or ()] for way in found if all(way)]
 
 
+def lone_chip_move(graph: Graph, options: Options) -> Operation | None:
+    """Return the operation of a graph that moves one tensor on the chip; None of any other.
+
+    A transpose of two dimensions without tiles goes in the patent's blocks.
+    """
+    (op, *others), tensors = graph.operations, [tensor for _, tensor in graph.tensors]
+    if others or op.kind not in MOVES or _says_how(options) or len(tensors) != 2:
+        return None
+    shapes = [tensor.shape for tensor in tensors]
+    known = all(
+        tensor.home == "state_buffer"
+        and not is_packed(tensor.shape)
+        and tensor.shape.num_elements()
+        and tensor.shape.layout.padded_dimensions is None
+        for tensor in tensors
+    )
+    plain = not any(shape.layout.tiles for shape in shapes)
+    if not known or (plain and op.kind != "reshape" and shapes[0].rank < THREE):
+        return None
+    return op
+
+
+THREE = 3
+
+
 def _streams_of(graph: Graph, chain: StreamChain, chip: Chip) -> list[StreamWork] | None:
     op, *others = chain.operations
     if op.kind in REDUCED and not others:

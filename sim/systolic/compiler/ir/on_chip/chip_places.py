@@ -28,13 +28,15 @@ class ChipPlaces:
     """The places of a tensor of `dims` that lies on the chip as a shape in tiles says.
 
     offsets: for each dimension, what each of its indices adds to the place, int64. rows, columns:
-    the partitions that it takes, and the element places in each of them, padding included.
+    the partitions that it takes, and the element places in each of them, padding included. stack:
+    how many tiles stand on one another.
     """
 
     shape: Shape
     offsets: tuple[Integers, ...]
     rows: int
     columns: int
+    stack: int = 1
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -74,7 +76,9 @@ def places_of(shape: Shape, partitions: int, rows: Sequence[int] = ()) -> ChipPl
         index[axis] = np.arange(size)
         partition, address = spreading.place(shape.linear_index(index))
         offsets.append(partition * LANE + address)
-    return ChipPlaces(shape, tuple(offsets), spreading.partitions, spreading.elements)
+    return ChipPlaces(
+        shape, tuple(offsets), spreading.partitions, spreading.elements, spreading.stack
+    )
 
 
 def _even(shape: Shape, rows: Sequence[int]) -> bool:
