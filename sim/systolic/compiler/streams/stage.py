@@ -194,12 +194,14 @@ class Stage:
         named: dict[str, Access],
         reads: Sequence[Region],
         write: Region,
+        *,
+        wanted: str = "",
     ) -> None:
-        """Add a step's instruction, on the engine that has done it first.
+        """Add a step's instruction, on the engine that has done it first, or on a wanted one.
 
         Raises CompileError if the chip has no engine for it.
         """
-        made = on_cheapest(self.chip, self.options, step, self._busy, "", **named)
+        made = on_cheapest(self.chip, self.options, step, self._busy, wanted, **named)
         self.drafts.begin(layer)
         self.drafts.add(made, list({id(region): region for region in reads}.values()), [write])
 

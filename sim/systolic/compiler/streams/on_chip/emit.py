@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from systolic.compiler.cost.engines import engines_able
+from systolic.compiler.cost.engines import engine_cycles, engines_able
 from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import COPY
-from systolic.compiler.ir.on_chip.chip_places import LANE
 from systolic.compiler.places.modes import Mode, Modes, size
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.on_chip.legs import (
+    LANE,
     MEMORY,
     RESULT,
     SOURCE,
@@ -33,7 +33,7 @@ from systolic.hw.datatypes import PSUM_WORD_BYTES, SIZE_BYTES, data_type
 from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, PassThrough
 from systolic.spans import Interval
 
-Leg = Literal["copy", "turn", "queue"]
+ChipLeg = Literal["copy", "turn", "queue"]
 PIECES = 16
 """In how many pieces of its bytes a buffer's users are told apart."""
 
@@ -67,7 +67,7 @@ class Held(NamedTuple):
 class ChipEmitter:
     """Emits the legs of a move from `source` to `result`; cast: room for what engines cast.
 
-    shares: of each copy, an engine each.
+    engines: those that share each copy; none: each copy has an engine.
     """
 
     stage: Stage
@@ -75,9 +75,9 @@ class ChipEmitter:
     source: Held
     result: Held
     cast: Held | None = None
-    shares: int = 1
+    engines: tuple[str, ...] = ()
 
-    def emit(self, box: ChipBox, leg: Leg) -> bool:
+    def emit(self, box: ChipBox, leg: ChipLeg) -> bool:
         """Add the instructions of a box; return whether the chip has all of them."""
         if leg == "copy":
             found = lane_copies(box)
@@ -88,13 +88,20 @@ class ChipEmitter:
         return True
 
     def _copy(self, copies: LaneCopies) -> bool:
+        chip = self.stage.chip
         for at in copies.firsts:
-            for first, columns in shared(at, copies.columns, self.shares):
+            whole = Copy(engine="", **self._ends(at, copies.rows, copies.columns))
+            able = engines_able(chip, whole)
+            if not able or any(name not in able for name in self.engines):
+                return False
+            speeds = [
+                1 / (engine_cycles(chip, name, replace(whole, engine=name)) * chip.period(name))
+                for name in self.engines
+            ]
+            for name, first, columns in shared(at, copies.columns, self.engines, speeds):
                 named = self._ends(first, copies.rows, columns)
-                if not engines_able(self.stage.chip, Copy(engine="", **named)):
-                    return False
                 regions = [self.source.region], self.result.region
-                self.stage.on_engine(self.layer, COPY, named, *regions)
+                self.stage.on_engine(self.layer, COPY, named, *regions, wanted=name)
         return True
 
     def _ends(self, at: Places, rows: int, columns: Sequence[Mode]) -> dict[str, Access]:
@@ -172,7 +179,12 @@ class ChipEmitter:
                 for there in starts((at[RESULT], 0), [_drained(each) for each in apart]):
                     source_words = pairs_of([(step, count) for step, _, count in modes])
                     read = Access(
-                        Buffer.RESULT, made, 0, cols, bank + there[1] * PSUM_WORD_BYTES, source_words
+                        Buffer.RESULT,
+                        made,
+                        0,
+                        cols,
+                        bank + there[1] * PSUM_WORD_BYTES,
+                        source_words,
                     )
                     target = result.access(there[0], cols, [(to, n) for _, to, n in modes])
                     named = {"source": read, "target": target}
@@ -187,7 +199,7 @@ class ChipEmitter:
             columns = sorted((*turned.inside, *turned.cols), key=lambda m: -m.steps[SOURCE])
             kept, looped = by_four(columns)
             for begin in starts(turned.at, looped):
-                for at, some in shared(begin, kept, CASTS if len(looped) < 2 else 1):
+                for at, some in _in_casts(begin, kept, CASTS if len(looped) < 2 else 1):
                     pairs = [(mode.steps[SOURCE], mode.extent) for mode in some]
                     named = {
                         name: held.access(at[SOURCE], size(turned.rows), pairs)
@@ -196,8 +208,16 @@ class ChipEmitter:
                     self.stage.on_engine(self.layer, COPY, named, [source.region], there.region)
 
 
+FAIR = 1.15
+"""A mode is shared by speed if no engine has more than this many times its share."""
 CASTS = 4
 """In how many instructions a rectangle is cast, so that several engines share it."""
+
+
+def _in_casts(at: Places, columns: Modes, casts: int) -> Iterator[tuple[Places, Modes]]:
+    outermost, *others = columns
+    for begin, some in stretches(at, outermost, [1] * min(casts, outermost.extent)):
+        yield begin, (some, *others)
 
 
 def _drained(each: tuple[Mode, int]) -> Mode:
@@ -205,36 +225,55 @@ def _drained(each: tuple[Mode, int]) -> Mode:
     return Mode(mode.extent, (mode.steps[RESULT], step))
 
 
-def shared(at: Places, columns: Modes, shares: int) -> Iterator[tuple[Places, Modes]]:
-    """Yield equal shares of columns, so that several engines work at ports of their own.
+def shared(
+    at: Places, columns: Modes, engines: Sequence[str], speeds: Sequence[float]
+) -> Iterator[tuple[str, Places, Modes]]:
+    """Yield the engine, the first element and the columns of each share of a copy ("": any).
 
-    Each writes one stretch of the result; at a time each reads another stretch of the source.
+    Each engine writes one stretch of the result, and of the source it reads another one each time,
+    so that engines have ports of their own.
     """
-    longest = [mode for mode in columns if mode.extent >= shares]
-    if shares == 1 or not longest:
-        yield at, columns
+    count = len(engines)
+    able = [mode for mode in columns if mode.extent >= count]
+    if count < 2 or not able:
+        yield "", at, columns
         return
-    there, here = (max(longest, key=lambda mode: mode.steps[side]) for side in (RESULT, SOURCE))
+    there, here = (
+        max(able, key=lambda mode: (_is_fair(mode, weights), mode.steps[side]))
+        for side, weights in ((RESULT, speeds), (SOURCE, [1] * count))
+    )
+    mine = list(zip(engines, stretches(at, there, speeds), strict=True))
     if there == here:
-        for first, some in _in_shares(at, there, shares):
-            yield first, _with(columns, there, some)
+        for name, (begin, some) in mine:
+            yield name, begin, _with(columns, there, some)
         return
-    for turn in range(shares):
-        for number, (first, some) in enumerate(_in_shares(at, there, shares)):
-            stretches = list(_in_shares(first, here, shares))
-            begin, other = stretches[(number + turn) % shares]
-            yield begin, _with(_with(columns, there, some), here, other)
+    for turn in range(count):
+        for number, (name, (begin, some)) in enumerate(mine):
+            theirs = list(stretches(begin, here, [1] * count))
+            start, other = theirs[(number + turn) % count]
+            yield name, start, _with(_with(columns, there, some), here, other)
+
+
+def _is_fair(mode: Mode, weights: Sequence[float]) -> bool:
+    parts = [some.extent for _, some in stretches((0,) * len(mode.steps), mode, weights)]
+    shares = zip(parts, weights, strict=True)
+    return all(part * sum(weights) <= FAIR * mode.extent * weight for part, weight in shares)
 
 
 def _with(columns: Modes, mode: Mode, other: Mode) -> Modes:
     return tuple(other if each == mode else each for each in columns)
 
 
-def _in_shares(at: Places, mode: Mode, shares: int) -> Iterator[tuple[Places, Mode]]:
-    for share in range(shares):
-        first, stop = mode.extent * share // shares, mode.extent * (share + 1) // shares
+def stretches(at: Places, mode: Mode, weights: Sequence[float]) -> Iterator[tuple[Places, Mode]]:
+    """Yield the indices of a mode in stretches by weight, none of them empty."""
+    left, first = mode.extent, 0
+    for number, weight in enumerate(weights):
+        after = len(weights) - number - 1
+        some = round(left * weight / sum(weights[number:]))
+        some = left if not after else max(1, min(some, left - after))
         begin = tuple(n + first * step for n, step in zip(at, mode.steps, strict=True))
-        yield begin, mode._replace(extent=stop - first)
+        yield begin, mode._replace(extent=some)
+        left, first = left - some, first + some
 
 
 def in_stretches(at: Places, modes: Modes, most: int) -> Iterator[tuple[Places, Modes]]:

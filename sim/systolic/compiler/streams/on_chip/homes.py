@@ -10,19 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from systolic.arrays import Integers
 from systolic.compiler.ir.carried import carrier_shape
-from systolic.compiler.ir.on_chip.chip_places import (
-    LANE,
-    ChipPlaces,
-    any_rows,
-    places_of,
-    row_groups,
-)
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import (
     as_rows,
@@ -30,16 +23,62 @@ from systolic.compiler.ir.on_chip.homes import (
     lies_unbroken,
     tile_groups,
 )
-from systolic.compiler.places.boxes import AlongDims, ModeBox, boxes
+from systolic.compiler.places.boxes import AlongDims, ModeBox, boxes, is_separable
 from systolic.compiler.places.modes import coalesce
-from systolic.compiler.streams.on_chip.legs import ChipBox
+from systolic.compiler.streams.on_chip.legs import LANE, ChipBox, straightened
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.layout import COMBINE, Layout, Shape
+from systolic.layout import COMBINE, Layout, LayoutError, Shape, Spreading, over_partitions
 from systolic.workload import Tensor
 
 MOST_BOXES = 64
 """The most boxes of a move."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChipPlaces:
+    """The places of a tensor that lies on the chip as a shape in tiles says."""
+
+    shape: Shape
+    spreading: Spreading
+
+    @classmethod
+    def of(cls, shape: Shape, partitions: int) -> ChipPlaces | None:
+        """Return the places of a shape in tiles over some partitions; None if no rule says any."""
+        try:
+            return cls(shape, over_partitions(shape, partitions))
+        except LayoutError:
+            return None
+
+    @property
+    def rows(self) -> int:
+        """The partitions that it takes."""
+        return self.spreading.partitions
+
+    @property
+    def columns(self) -> int:
+        """The element places in each partition, padding included."""
+        return self.spreading.elements
+
+    def linear_index(self, index: Sequence[Any]) -> Integers:
+        """Return the place of arrays of indices: partitions * LANE + column."""
+        partition, address = self.spreading.place(self.shape.linear_index(index))
+        return np.asarray(partition * LANE + address)
+
+    def is_sum(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Return whether places are sums of one number for each group of dimensions.
+
+        Dimensions that a tile combines are cut between two of them, or are in one group.
+        """
+        if is_separable(self.shape):
+            return True
+        sizes = [size for size in self.shape.layout.tiles[0].dims if size != COMBINE]
+        for dims, size in zip(tile_groups(self.shape)[-2:], sizes[-2:], strict=True):
+            counts = [self.shape.dims[dim] for dim in dims]
+            even = math.prod(counts) <= size or size % math.prod(counts[1:]) == 0
+            if not even and not any({*dims} <= {*group} for group in groups):
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +122,7 @@ class _AlongHome(AlongDims):
     def period(self) -> int:
         if any(COMBINE in tile.dims for tile in self.shape.layout.tiles):
             return max(1, math.prod(self.shape.dims[dim] for dim in self.dims))
-        return super(_AlongHome, self).period() * self.home.stack
+        return super(_AlongHome, self).period() * self.home.spreading.stack
 
 
 def boxes_between(
@@ -94,6 +133,9 @@ def boxes_between(
     ends: the result, and the source. memory: the first tensor in its own order. groups: dimensions
     of the result, and of the first tensor, that have the same indices.
     """
+    for home in ends:
+        if not home.places.is_sum([here if home.of_result else there for here, there in groups]):
+            return None
     along: list[list[AlongDims]] = [
         [
             _AlongHome(home.places.shape, here if home.of_result else there, home.places)
@@ -105,9 +147,9 @@ def boxes_between(
     counts = [math.prod(memory.dims[dim] for dim in there) for _, there in groups]
     found: list[ChipBox] = []
     for box in boxes(counts, along):
-        if len(found) == MOST_BOXES:
+        if len(found) > MOST_BOXES:
             return None
-        found.append(_box(box, ends))
+        found += straightened(_box(box, ends))
     return tuple(found)
 
 
@@ -131,7 +173,7 @@ def homes_of(
         return
     found: list[ChipPlaces | None]
     if shape.layout.tiles:
-        found = [places_of(shape, partitions, rows_of_tiles(shape))]
+        found = [ChipPlaces.of(shape, partitions)]
     else:
         inner = [n for other in beside for tile in other.layout.tiles for n in tile.dims]
         heights = {n for n in inner if 1 < n <= MOST_TOGETHER}
@@ -164,7 +206,7 @@ def _as_beside(
         tiled = shape.with_layout(replace(shape.layout, tiles=other.layout.tiles))
         if as_rows(replace(tensor, shape=tiled), chip) is not None:
             partitions = chip.state_buffer.partitions - tensor.partition
-            yield places_of(tiled, partitions, rows_of_tiles(tiled))
+            yield ChipPlaces.of(tiled, partitions)
 
 
 def in_rows(
@@ -192,7 +234,7 @@ def in_rows(
         for each in dict.fromkeys(shapes):
             if not lies_unbroken(-(-rows // _together(each)), p, chip):
                 continue
-            found = places_of(each, partitions, view[-2])
+            found = ChipPlaces.of(each, partitions)
             if found is not None and found.rows <= p:
                 yield found
 
@@ -207,17 +249,6 @@ def _together(shape: Shape) -> int:
     return tiles[1].dims[0] if len(tiles) > 1 else 1
 
 
-def rows_of_tiles(shape: Shape) -> tuple[int, ...]:
-    """Return the dimensions that make up the rows of such tiles; none if a shape has others."""
-    tiles = [tile.dims for tile in shape.layout.tiles]
-    if not 0 < len(tiles) <= 2 or COMBINE not in tiles[0]:
-        return ()
-    *_, rows, columns = tile_groups(shape)
-    width = math.prod(shape.dims[axis] for axis in columns)
-    whole = tiles[0][-1] == width and (len(tiles) == 1 or tiles[1][1:] == (width,))
-    return rows if whole else ()
-
-
 def is_still(boxes_: Sequence[ChipBox], ends: Sequence[ChipHome]) -> bool:
     """Return whether each element has one place in both homes, so that nothing moves."""
     result, source = ends
@@ -229,7 +260,17 @@ def is_still(boxes_: Sequence[ChipBox], ends: Sequence[ChipHome]) -> bool:
     )
 
 
-def in_turn(homes: Sequence[ChipHome]) -> Iterator[tuple[ChipHome, ChipHome]]:
-    """Yield (result, source) of each move from home to home."""
-    for source, result in pairwise(homes):
-        yield result, source
+def row_groups(shape: Shape) -> list[tuple[tuple[int, ...], ...]]:
+    """Return views [batch..., rows, columns] in which a tensor without tiles may lie, unbroken."""
+    order = shape.layout.major_to_minor
+    return [
+        (*((axis,) for axis in order[:first]), order[first:stop], order[stop:])
+        for first in range(len(order) - 1)
+        for stop in range(first + 1, len(order))
+    ]
+
+
+def any_rows(shape: Shape) -> list[tuple[tuple[int, ...], ...]]:
+    """Return views of a tensor that only lies between two moves: each dimension as its rows."""
+    order = shape.layout.major_to_minor
+    return [((row,), tuple(axis for axis in order if axis != row)) for row in order]

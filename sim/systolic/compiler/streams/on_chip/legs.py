@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from systolic.compiler.ir.on_chip.chip_places import LANE
 from systolic.compiler.places.modes import Mode, Modes, size
 from systolic.compiler.streams.tiling import pairs_of
 from systolic.isa.access import MAX_PAIRS
 
+LANE = 1 << 40
+"""What a partition counts in a place: more than all columns of one."""
 RESULT, SOURCE, MEMORY = range(3)
 Places = tuple[int, ...]
 """A place on each side."""
@@ -31,15 +32,6 @@ class ChipBox(NamedTuple):
 
     at: Places
     modes: Modes
-
-    @property
-    def is_straight(self) -> bool:
-        """Return whether every mode goes on by lanes or by columns, never back."""
-        return all(
-            step >= 0 and (step < LANE or step % LANE == 0)
-            for mode in self.modes
-            for step in mode.steps[:MEMORY]
-        )
 
     def lanes(self, side: int) -> list[Mode]:
         """Return the modes that count lanes on a side, the outermost first."""
@@ -110,6 +102,20 @@ def starts(at: Places, modes: Sequence[Mode]) -> Iterator[Places]:
             first + sum(n * mode.steps[side] for n, mode in zip(index, modes, strict=True))
             for side, first in enumerate(at)
         )
+
+
+def straightened(box: ChipBox) -> Iterator[ChipBox]:
+    """Yield a box in parts whose modes all go on by lanes or by columns, never back."""
+
+    def is_straight(mode: Mode) -> bool:
+        return all(
+            0 <= step < LANE // 2 or (step > 0 and step % LANE == 0) for step in mode.steps[:MEMORY]
+        )
+
+    crooked = [mode for mode in box.modes if not is_straight(mode)]
+    straight = tuple(mode for mode in box.modes if is_straight(mode))
+    for at in starts(box.at, crooked):
+        yield ChipBox(at, straight)
 
 
 def _follow(lanes: Sequence[Mode], side: int) -> bool:
@@ -237,19 +243,25 @@ def queue_copies(box: ChipBox) -> QueueCopies:
     inside = [mode for mode in box.modes if mode not in chain and mode not in apart]
     columns, looped = in_column_order(inside), list[Mode]()
     crossed = [side for side in (RESULT, SOURCE) if lanes[side] == 1]
-    while max(
-        len(pairs_of([(m.steps[s], m.extent) for m in ([*chain] if s in crossed else []) + columns]))
-        for s in (RESULT, SOURCE)
-    ) > MAX_PAIRS and columns:
+    while (
+        max(
+            len(
+                pairs_of(
+                    [(m.steps[s], m.extent) for m in ([*chain] if s in crossed else []) + columns]
+                )
+            )
+            for s in (RESULT, SOURCE)
+        )
+        > MAX_PAIRS
+        and columns
+    ):
         least = min(columns, key=lambda mode: mode.extent)
         columns.remove(least)
         looped.append(least)
     patterns = tuple(
         tuple([*chain, *columns] if side in crossed else columns) for side in (RESULT, SOURCE)
     )
-    return QueueCopies(
-        tuple(starts(box.at, [*apart, *looped])), lanes, (patterns[0], patterns[1])
-    )
+    return QueueCopies(tuple(starts(box.at, [*apart, *looped])), lanes, (patterns[0], patterns[1]))
 
 
 def queue_count(box: ChipBox) -> int:

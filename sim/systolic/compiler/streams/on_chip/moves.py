@@ -7,29 +7,32 @@ never timed, so that the same program is made on every machine.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
-from systolic.compiler.cost.engines import engine_cycles, engines_able
+from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.places.modes import coalesce, size
 from systolic.compiler.streams.buffers import Buffers, BufferSize
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.moved import move_groups
-from systolic.compiler.streams.on_chip.emit import ChipEmitter, Held, Leg, turned_memory
+from systolic.compiler.streams.on_chip.emit import ChipEmitter, ChipLeg, Held, turned_memory
 from systolic.compiler.streams.on_chip.homes import (
     ChipHome,
     boxes_between,
     homes_between,
     homes_of,
-    in_turn,
     is_still,
 )
-from systolic.compiler.streams.on_chip.legs import ChipBox, lane_copies, queue_count, turns
+from systolic.compiler.streams.on_chip.legs import (
+    ChipBox,
+    lane_copies,
+    queue_count,
+    turns,
+)
 from systolic.compiler.streams.plan import TickJudge
 from systolic.compiler.streams.stage import Stage
 from systolic.compiler.streams.turned import TurnedSpans
@@ -40,10 +43,13 @@ from systolic.hw.spec import Chip
 from systolic.workload import Graph, Operation
 from systolic.workload.options import Options
 
-ESTIMATED, JUDGED = 16, 8
-"""How many candidates are written out, and how many of them are simulated."""
+ESTIMATED, JUDGED, NEAR = 24, 6, 1.6
+"""How many candidates are written out, and how many of them are simulated: those whose estimate is
+at most so many times the least."""
 MOST_INSTRUCTIONS = 4000
 """The most instructions of a move."""
+MOST_ENGINES = 3
+"""The most engines that share a copy."""
 COPY_CYCLES, QUEUE_CYCLES = 64, 128
 """About what a copy by an engine, or by DMA, takes besides its elements."""
 
@@ -53,7 +59,7 @@ class Step:
     """The boxes of a move from one home to the next, and the leg of each."""
 
     boxes: tuple[ChipBox, ...]
-    legs: tuple[Leg, ...]
+    legs: tuple[ChipLeg, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class ChipPlan:
 
     homes: tuple[ChipHome, ...]
     steps: tuple[Step, ...]
-    shares: int = 1
+    engines: tuple[str, ...] = ()
 
     @property
     def is_still(self) -> bool:
@@ -92,10 +98,10 @@ def chip_move(
         if made is not None:
             written.append(made)
     written.sort(key=lambda each: each.ticks)
-    if judge is None or len(written) < 2:
+    if judge is None or len(written) < 2 or not written[0].ticks:
         return written[0] if written else None
     judged = []
-    for each in written[:JUDGED]:
+    for each in (w for w in written[:JUDGED] if w.ticks <= NEAR * written[0].ticks):
         program = synchronise_drafts("judged", tuple(each.stage.drafts.found)).program
         ticks = judge(waits_for_engines(program, chip)) if program.instructions else 0
         judged.append(replace(each, ticks=ticks))
@@ -120,9 +126,7 @@ class _Planner:
                 names, tensors, shapes[::-1], (False, True), strict=True
             )
         )
-        found = [
-            plan for start in starts for stop in stops for plan in self._plans((start, stop))
-        ]
+        found = [plan for start in starts for stop in stops for plan in self._plans((start, stop))]
         yield from found
         if any(plan.is_still for _, plan in found):
             return
@@ -132,19 +136,15 @@ class _Planner:
             for home in homes_between("", tensor.shape, self.chip, of_result=of_result)
         ]
         for middle in between:
-            come = self._best(((start, middle) for start in starts))
-            go = self._best(((middle, stop) for stop in stops))
+            come = self._best((start, middle) for start in starts)
+            go = self._best((middle, stop) for stop in stops)
             if come is not None and go is not None:
                 yield (
                     come[0] + go[0],
-                    ChipPlan(
-                        (*come[1].homes, *go[1].homes[1:]), (*come[1].steps, *go[1].steps)
-                    ),
+                    ChipPlan((*come[1].homes, *go[1].homes[1:]), (*come[1].steps, *go[1].steps)),
                 )
 
-    def _best(
-        self, ends: Iterator[tuple[ChipHome, ChipHome]]
-    ) -> tuple[float, ChipPlan] | None:
+    def _best(self, ends: Iterator[tuple[ChipHome, ChipHome]]) -> tuple[float, ChipPlan] | None:
         found = [plan for each in ends for plan in self._plans(each) if not plan[1].is_still]
         return min(found, key=lambda each: each[0], default=None)
 
@@ -153,7 +153,7 @@ class _Planner:
         source, result = homes
         memory = carrier_shape(self.graph.shape(self.op.inputs[0]))
         boxes = boxes_between((result, source), memory, move_groups(self.graph, self.op))
-        if boxes is None or not all(box.is_straight for box in boxes):
+        if boxes is None:
             return
         if is_still(boxes, (result, source)):
             yield 0.0, ChipPlan(homes, ())
@@ -164,13 +164,15 @@ class _Planner:
             return
         step = Step(boxes, tuple(leg for *_, leg in legs))
         yield cycles, ChipPlan(homes, (step,))
-        able = len(self.chip.lane_engines)
-        if able > 1 and all(leg == "copy" for leg in step.legs):
-            yield cycles * 1.1 / able, ChipPlan(homes, (step,), shares=able)
+        if all(leg == "copy" for leg in step.legs):
+            names = list(self.chip.lane_engines) if self.options.drain_engine is None else []
+            for count in range(2, min(len(names), MOST_ENGINES) + 1):
+                for engines in combinations(names, count):
+                    yield cycles * 1.1 / count, ChipPlan(homes, (step,), engines)
 
-    def _leg(self, box: ChipBox, dtype: str) -> tuple[float, int, Leg]:
+    def _leg(self, box: ChipBox, dtype: str) -> tuple[float, int, ChipLeg]:
         """Return about the cycles and the instructions of a box by its best leg."""
-        total, found = size(box.modes), list[tuple[float, int, Leg]]()
+        total, found = size(box.modes), list[tuple[float, int, ChipLeg]]()
         if copies := lane_copies(box):
             count = len(copies.firsts)
             found.append((count * (COPY_CYCLES + size(copies.columns)), count, "copy"))
@@ -220,7 +222,7 @@ class _Planner:
             if types is not None and types.taken != types.given:
                 room = self._cast_bytes(homes[number], types)
                 cast = Held.of(f"cast.{number}", casts[number], types.taken, room)
-            emitter = ChipEmitter(stage, layer, held[number], held[number + 1], cast, plan.shares)
+            emitter = ChipEmitter(stage, layer, held[number], held[number + 1], cast, plan.engines)
             for box, leg in zip(step.boxes, step.legs, strict=True):
                 try:
                     done = emitter.emit(box, leg)
@@ -264,8 +266,7 @@ class _Planner:
         bank = whole_banks(self.chip)
         if bank and any(each > bank for each in sizes.values()):
             return None
-        middle = plan.shares > 1
-        firsts = _firsts(self.chip, room, sizes, fixed, middle=middle)
+        firsts = _firsts(self.chip, room, sizes, fixed, middle=bool(plan.engines))
         if firsts is None:
             return None
         homes = [firsts["home", n] for n in range(len(plan.homes))]
@@ -283,7 +284,10 @@ def _firsts(
     *,
     middle: bool,
 ) -> dict[_Key, int] | None:
-    """Return the first bytes of buffers: in banks of their own, or else one behind another."""
+    """Return the first bytes of buffers: in banks of their own, or else one behind another.
+
+    middle: each lies with its middle on the edge of two banks.
+    """
     given = {key: byte for key, byte in fixed.items() if byte is not None}
     spans = [(byte, byte + sizes[key]) for key, byte in given.items()]
     if any(stop > room for _, stop in spans):
