@@ -167,7 +167,9 @@ def _or_whole(
     floor = divided(expanded(found.graph, row_work(chip))).floor_ticks(chip)
     reduces = any(op.kind == "reduce" for op in expanded(found.graph, row_work(chip)).operations)
     is_small = reduces and _sums_up(chip) and len(found.program.instructions) <= FEW
-    if judge is None or found.streamed.ticks <= (NEAR if is_small else FAR) * floor:
+    turns_first = reduces and bool(found.streamed.turned_with)  # matrices are turned on the way
+    far = 1 if turns_first else NEAR if is_small else FAR
+    if judge is None or found.streamed.ticks <= far * floor:
         return found
     whole = _passed_if_it_fits(name, found.graph, chip, options, every=every)
     if whole is None or judge(found.program) <= judge(whole.program):
