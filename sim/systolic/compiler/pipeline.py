@@ -16,7 +16,7 @@ from systolic.compiler.arrival_plans import with_arrivals
 from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import ConvertNode, Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.engines.predicates import with_predicates
@@ -280,7 +280,9 @@ def _passed(name: str, graph: Graph, chip: Chip, options: Options, *, every: boo
         verify_synchronised(plan.scheduled.drafts, program, chip)
     check_program(synchronised.program, chip)
     carried = carried_graph(graph, chip)
-    in_blocks = not carried.on_chip and any(node.kind != "convert" for node in layers.nodes)
+    in_blocks = not carried.on_chip and any(
+        not isinstance(node, ConvertNode) for node in layers.nodes
+    )
     blocks = equation_1(carried.graph, chip, options) if in_blocks else None
     return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
 
