@@ -16,7 +16,7 @@ from systolic.compiler.arrival_plans import with_arrivals
 from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import ConvertNode, Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.engines.predicates import with_predicates
@@ -216,7 +216,9 @@ def _or_whole(
     floor = divided(expanded(found.graph, row_work(chip))).floor_ticks(chip)
     reduces = any(op.kind == "reduce" for op in expanded(found.graph, row_work(chip)).operations)
     is_small = reduces and _sums_up(chip) and len(found.program.instructions) <= FEW
-    if judge is None or found.streamed.ticks <= (NEAR if is_small else FAR) * floor:
+    turns_first = reduces and bool(found.streamed.turned_with)  # matrices are turned on the way
+    far = 1 if turns_first else NEAR if is_small else FAR
+    if judge is None or found.streamed.ticks <= far * floor:
         return found
     whole = _passed_if_it_fits(name, found.graph, chip, options, every=every)
     if whole is None or judge(found.program) <= judge(whole.program):
@@ -327,7 +329,9 @@ def _passed(name: str, graph: Graph, chip: Chip, options: Options, *, every: boo
         verify_synchronised(plan.scheduled.drafts, program, chip)
     check_program(synchronised.program, chip)
     carried = carried_graph(graph, chip)
-    in_blocks = not carried.on_chip and any(node.kind != "convert" for node in layers.nodes)
+    in_blocks = not carried.on_chip and any(
+        not isinstance(node, ConvertNode) for node in layers.nodes
+    )
     blocks = equation_1(carried.graph, chip, options) if in_blocks else None
     return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
 

@@ -16,7 +16,7 @@ from systolic.compiler.cost.engines import (
     engine_cycles,
     engines_able,
 )
-from systolic.compiler.ir.nodes import Layers, Matrix
+from systolic.compiler.ir.nodes import Layers, Matrix, MultiplyNode, TurnNode
 from systolic.compiler.ir.windows import StridedWindow
 from systolic.hw.formulas.timing import load_reads, result_cycles, turn_interval_cycles
 from systolic.hw.spec import Chip
@@ -51,13 +51,13 @@ def turned_by_engine(
     Beside products the array turns everything: bounds of products count on it. So it does where
     rows share partitions.
     """
-    if any(node.kind == "multiply" for node in layers.nodes) or any(
+    if any(isinstance(node, MultiplyNode) for node in layers.nodes) or any(
         isinstance(matrix.window, StridedWindow) for matrix in layers.matrices
     ):
         return {}
     found = {}
     for number, node in enumerate(layers.nodes):
-        if node.kind == "turn":
+        if isinstance(node, TurnNode):
             ends = layers.matrix(node.inputs[0]), layers.matrix(node.output)
             if side := _side(chip, options, ends, block):
                 found[number] = side

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, get_args
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
-from systolic.compiler.ir.diagonal import Diagonal
-from systolic.compiler.ir.gathers import Gather
+from systolic.compiler.ir.diagonal import DiagonalTiles
+from systolic.compiler.ir.gathers import GatherPart, PlaceValues
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.pixels import PooledPixels
 from systolic.compiler.ir.windows import AnyWindow
@@ -26,33 +26,6 @@ Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
-NodeKind = Literal[
-    "multiply",
-    "diagonal",
-    "turn",
-    "bounce",
-    "move",
-    "gather",
-    "convert",
-    "reduce",
-    "rows",
-    "pool",
-    "repeat",
-    "unpack",
-    "pack",
-    "store",
-]
-NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
-"""Each pass has a table with a row for each of them (`for_every_kind`)."""
-
-_Row = TypeVar("_Row")
-
-
-def for_every_kind(table: Mapping[NodeKind, _Row]) -> Mapping[NodeKind, _Row]:
-    """Return a pass's table of node kinds; raise KeyError at import if a kind has no row."""
-    if missing := set(NODE_KINDS) - table.keys():
-        raise KeyError(f"no row for node kind {', '.join(sorted(missing))}")
-    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,52 +150,39 @@ def rows_beside(operand: Matrix, out: Matrix, number: int, rows: Span) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One piece of work.
+    """One piece of work, of the operation `layer`: a matrix is made of the inputs."""
 
-    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
-    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out. `fold`:
-    how many neighbouring rows k of the tensors each partition has, which says in which order they
-    are added (`folded_rows.RowFold`).
-    diagonal: the square tiles of a stationary matrix that are not zero, each with one column of the
-    input along its diagonal, as `diagonal` says; a multiply by it leaves all other tiles out. turn:
-    the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back. move:
-    the same elements as other matrices, on the chip, as `change` says. gather: boxes of the inputs,
-    and of one value, as `gather` says. convert: an engine runs `step` on every element, such as a
-    Copy to another type; with `reduced`, its segments of columns are summed up by the same
-    instructions, as a reduce would. reduce: one column of each segment of columns, as many as a
-    block has rows, by the Pool in `step`. rows: whole rows of all inputs make whole rows, by the
-    instruction in `step`; `backwards`: from the last column to the first. An input of other rows is
-    there for all of them. pool: one column of each window of pixels, as `pooled`
-    says. repeat: the only row of a matrix in every partition of a tile. unpack: the elements of
-    `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
-    `background`: work writes over some of the elements that are unpacked or stored. store: to the
-    DRAM tensor `dram`, seen as the input's axes (or `axes`). Inputs of a step that have one row of
-    tiles, one column or one matrix broadcast. engine: that copies out what a turn makes ("": as the
-    schedule finds best).
-    """
-
-    kind: NodeKind
     layer: str
     inputs: tuple[str, ...]
     output: str
-    dram: str = ""
-    axes: Axes = ()
-    change: ChangeOfView | None = None
-    gather: Gather | None = None
-    pooled: PooledPixels | None = None
-    diagonal: Diagonal | None = None
-    step: LaneStep = COPY
-    bits: int = 0
-    background: bool = False
-    reduced: str = ""
-    fold: int = 1
-    engine: str = ""
-    backwards: bool = False
+
+    @classmethod
+    def word(cls) -> str:
+        """Return the word for nodes of this class."""
+        return cls.__name__.removesuffix("Node").lower()
 
     @property
     def made(self) -> tuple[str, ...]:
         """Return the names of the matrices that the node makes."""
-        return tuple(name for name in (self.output, self.reduced) if name)
+        return (self.output,)
+
+    @property
+    def others(self) -> tuple[tuple[str, str], ...]:
+        """Return the further operands of a step: field of the instruction, and matrix."""
+        return ()
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.made)} = {self.word()}({', '.join(self.inputs)})"
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedNode(Node):
+    """A node that is done by an engine's instruction, or of which it takes the sums out.
+
+    Inputs of the step that have one row of tiles, one column or one matrix broadcast.
+    """
+
+    step: LaneStep = COPY
 
     @property
     def others(self) -> tuple[tuple[str, str], ...]:
@@ -230,9 +190,161 @@ class Node:
         names = self.step.others
         return tuple(zip(names, self.inputs[len(self.inputs) - len(names) :], strict=True))
 
+
+@dataclass(frozen=True, slots=True)
+class MultiplyNode(SteppedNode):
+    """result[p, q] = sum over k of stationary[k, p] * moving[k, q]: the first two inputs.
+
+    It is done for each matrix of the result; the inputs' batches broadcast. The step takes the sums
+    out. diagonal: the tiles of the stationary matrix that are not zero (None: all); the others are
+    left out. fold: how many neighbouring rows k of the tensors each partition has, which says in
+    which order they are added (`folded_rows.RowFold`).
+    """
+
+    diagonal: DiagonalTiles | None = None
+    fold: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DiagonalNode(Node):
+    """Square tiles with one column of the input along the diagonal of each, as `tiles` says."""
+
+    tiles: DiagonalTiles
+
+
+@dataclass(frozen=True, slots=True)
+class TurnNode(Node):
+    """The transpose of each matrix, by an identity product or by an engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class BounceNode(Node):
+    """The transpose of each matrix, by a trip to DRAM and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveNode(Node):
+    """The same elements as other matrices, on the chip, as `change` says."""
+
+    change: ChangeOfView
+
+
+@dataclass(frozen=True, slots=True)
+class GatherNode(Node):
+    """Boxes of the inputs and of one value: together every element of the result once."""
+
+    parts: tuple[GatherPart, ...]
+    value: float | PlaceValues = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertNode(SteppedNode):
+    """The step on every element, such as a Copy to another type.
+
+    reduced: the matrix of the sums of segments of columns, which the same instructions make, as a
+    reduction would ("": none).
+    """
+
+    reduced: str = ""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return the names of the matrices that the node makes."""
+        return (self.output, self.reduced) if self.reduced else (self.output,)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceNode(SteppedNode):
+    """One column of each segment of columns, as many as a block has rows, by a Pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsNode(SteppedNode):
+    """Whole rows of all inputs make whole rows; an input of other rows is there for all of them.
+
+    backwards: from the last column to the first.
+    """
+
+    backwards: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNode(SteppedNode):
+    """One column of each window of pixels."""
+
+    pooled: PooledPixels
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatNode(Node):
+    """The only row of a matrix in every partition of a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackNode(Node):
+    """The elements of `bits` in each byte, a byte for each.
+
+    background: work writes over some of the elements.
+    """
+
+    bits: int
+    background: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PackNode(Node):
+    """Bytes of elements of `bits`, which are lost."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNode(Node):
+    """A matrix is written to the place `dram`, seen as `axes`; it makes none.
+
+    background: work writes over some of the elements.
+    """
+
+    output: str = field(default="", init=False)
+    dram: str
+    axes: Axes
+    background: bool = False
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return no names."""
+        return ()
+
     def __str__(self) -> str:
-        target = f"dram:{self.dram}" if self.kind == "store" else ", ".join(self.made)
-        return f"{target} = {self.kind}({', '.join(self.inputs)})"
+        return f"dram:{self.dram} = {self.word()}({', '.join(self.inputs)})"
+
+
+NODE_KINDS: tuple[type[Node], ...] = (
+    MultiplyNode,
+    DiagonalNode,
+    TurnNode,
+    BounceNode,
+    MoveNode,
+    GatherNode,
+    ConvertNode,
+    ReduceNode,
+    RowsNode,
+    PoolNode,
+    RepeatNode,
+    UnpackNode,
+    PackNode,
+    StoreNode,
+)
+"""Each pass has a table with a row for each of them (`for_every_kind`)."""
+
+_Row = TypeVar("_Row")
+
+
+def for_every_kind(table: Mapping[type[Node], _Row]) -> Mapping[type[Node], _Row]:
+    """Return a pass's table of node kinds; raise KeyError at import if a kind has no row."""
+    if missing := set(NODE_KINDS) - table.keys():
+        raise KeyError(f"no row for node kind {', '.join(sorted(each.word() for each in missing))}")
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +415,12 @@ class Layers:
     @property
     def only_moves(self) -> bool:
         """Return whether nodes only move elements on the chip, or unpack and pack them."""
-        kinds = {node.kind for node in self.nodes}
-        casts = any(node.kind == "convert" and node.step.cls is not Copy for node in self.nodes)
-        return not self.dram and not casts and kinds <= {"move", "convert", "unpack", "pack"}
+        copies = (
+            isinstance(node, MoveNode | UnpackNode | PackNode)
+            or (isinstance(node, ConvertNode) and node.step.cls is Copy)
+            for node in self.nodes
+        )
+        return not self.dram and all(copies)
 
     def shown(self, tensor: str) -> Axes:
         """Return the axes as which a kept output stands in the state buffer."""

@@ -18,7 +18,17 @@ from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.moves import UNLIMITED, move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node, Source
+from systolic.compiler.ir.nodes import (
+    Axes,
+    ConvertNode,
+    Layers,
+    Matrix,
+    MoveNode,
+    Node,
+    RepeatNode,
+    Source,
+    TurnNode,
+)
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import as_rows, in_unbroken_rows
 from systolic.compiler.lower.dram_places import DramPlaces
@@ -35,7 +45,7 @@ from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
-MAKES_ONE = ("convert", "turn", "move", "repeat")
+MAKES_ONE = (ConvertNode, TurnNode, MoveNode, RepeatNode)
 """Kinds of nodes that do nothing but make a matrix on the chip."""
 
 BY_FAR = 4
@@ -98,9 +108,9 @@ class LayerBuilder(ViewMaker):
     def layers(self) -> Layers:
         """Return the layers with all nodes and matrices."""
         nodes = self._needed()
-        used = {n for node in nodes for n in (*node.inputs, node.output, node.reduced)}
+        used = {n for node in nodes for n in (*node.inputs, *node.made)}
         used |= {kept.matrix for kept in self._kept}
-        used |= {self._matrices[name].holder for name in used if name}
+        used |= {self._matrices[name].holder for name in used}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
         kept, choices = tuple(self._kept), tuple(self._choices)
         places, homes = self.dram.places(), self.homes.given()
@@ -111,8 +121,8 @@ class LayerBuilder(ViewMaker):
         wanted = {self._matrices[kept.matrix].holder for kept in self._kept}
         found = list[Node]()
         for node in reversed(self._nodes):
-            made = [self._matrices[name].holder for name in (node.output, node.reduced) if name]
-            if node.kind in MAKES_ONE and not wanted.intersection(made):
+            made = [self._matrices[name].holder for name in node.made]
+            if isinstance(node, MAKES_ONE) and not wanted.intersection(made):
                 continue
             wanted.update(self._matrices[name].holder for name in node.inputs)
             found.append(node)
@@ -201,7 +211,7 @@ class LayerBuilder(ViewMaker):
     def moved(self, source: Matrix, change: ChangeOfView, tensor: str, axes: Axes) -> Matrix:
         """Return the elements of `source` as the matrices of another view, moved on the chip."""
         result = self.result(tensor, axes)
-        self.node("move", (source,), result, change)
+        self.node(MoveNode, (source,), result, change)
         return result
 
     def view(self, tensor: str, axes: Axes, beside: Beside = ALONE) -> Matrix:
@@ -282,7 +292,7 @@ class LayerBuilder(ViewMaker):
         if matrix.window is None:
             return matrix
         copy = self.result(tensor, axes)
-        self.node("convert", (matrix,), copy)
+        self.node(ConvertNode, (matrix,), copy)
         return copy
 
     def _in_common_tiles(self, matrix: Matrix, tensor: str, axes: Axes) -> Matrix:
@@ -293,7 +303,7 @@ class LayerBuilder(ViewMaker):
             if seen == axes and not self.has_own_tiles(other):
                 return other
         copy = self.result(tensor, axes)
-        self.node("convert", (matrix,), copy)
+        self.node(ConvertNode, (matrix,), copy)
         return copy
 
     def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
@@ -434,7 +444,7 @@ class LayerBuilder(ViewMaker):
         elif self.dram.holds(tensor) or self.options.via == "dram":
             axes = legal[0]
             loaded, matrix = self.view(tensor, axes), self.result(tensor, axes)
-            self.node("convert", (loaded,), matrix)
+            self.node(ConvertNode, (loaded,), matrix)
         else:
             matrix = self.changed(tensor, *dict.fromkeys(legal))
             axes = next(seen for found, seen in self.views(tensor) if found == matrix)

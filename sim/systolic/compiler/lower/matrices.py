@@ -7,18 +7,29 @@ business (`builder`). Not here: tiles, addresses on the chip, order.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Concatenate, ParamSpec
 
 from systolic.compiler.cost.turns import BYTES, HALVES, carrier, parts_turned, placed_as, turned_as
-from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.diagonal import Diagonal
-from systolic.compiler.ir.gathers import Gather
-from systolic.compiler.ir.lane_step import COPY, LaneStep
-from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
+from systolic.compiler.ir.change_of_view import Spread
+from systolic.compiler.ir.gathers import GatherPart
+from systolic.compiler.ir.lane_step import LaneStep
+from systolic.compiler.ir.nodes import (
+    Axes,
+    ConvertNode,
+    GatherNode,
+    Kept,
+    Matrix,
+    Node,
+    RepeatNode,
+    Source,
+    StoreNode,
+    TurnNode,
+)
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved, as_interleaved
-from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
+from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.windows import DigitWindow, FoldedWindow, MatrixWindow, PartWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.hw.datatypes import data_type
@@ -29,6 +40,7 @@ from systolic.workload.options import Options
 
 BlockSize = tuple[int, int] | None
 """A matrix's own tile T(p,q); None for the compilation's."""
+_Fields = ParamSpec("_Fields")
 PRODUCTS = ("matmul", "conv2d")
 """Operations whose sums keep engines busy: beside them bytes are turned, which need no cast."""
 ROOM = 8
@@ -133,8 +145,7 @@ class Matrices:
         (name, _), every = shown[0], [view for views in self._views.values() for view in views]
         if sum(matrix == name for matrix, _ in every) > 1:
             return None
-        made = (node for node in self._nodes if node.output == name and not node.reduced)
-        return next(made, None)
+        return next((node for node in self._nodes if node.made == (name,)), None)
 
     def matrix(self, name: str) -> Matrix:
         """Return the matrix of that name."""
@@ -194,7 +205,7 @@ class Matrices:
         if matrix.block == block or matrix.shared:
             return matrix
         copy = self.add(replace(matrix.anew(self.new_name(matrix.tensor)), block=block))
-        self.node("convert", (matrix,), copy)
+        self.node(ConvertNode, (matrix,), copy)
         return copy
 
     def in_whole_rows(self, matrix: Matrix) -> Matrix:
@@ -208,7 +219,7 @@ class Matrices:
             self._own_tiles.add(matrix.name)
             return self.add(replace(matrix, block=block))
         copy = self.add(replace(matrix.anew(self.new_name(matrix.tensor)), block=block, shared=0))
-        self.node("convert", (matrix,), copy)
+        self.node(ConvertNode, (matrix,), copy)
         return copy
 
     def load(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
@@ -278,11 +289,13 @@ class Matrices:
         window, name = FoldedWindow(holder.name, outer, inner), self.new_name(holder.tensor)
         return self.add(replace(holder, name=name, rows=rows, cols=1, axes=axes, window=window))
 
-    def make_within(self, matrix: Matrix, window: PixelWindow, rest: Gather) -> None:
+    def make_within(
+        self, matrix: Matrix, window: PixelWindow, rest: tuple[GatherPart, ...], value: float
+    ) -> None:
         """Let the node that makes a matrix write it within another one; a gather makes the rest."""
         number = next(n for n, node in enumerate(self._nodes) if node.output == matrix.name)
         layer = self._nodes[number].layer
-        self._nodes.insert(number, Node("gather", layer, (), window.holder, gather=rest))
+        self._nodes.insert(number, GatherNode(layer, (), window.holder, rest, value))
         self.add(replace(matrix, window=window))
 
     def within(self, holder: Matrix, window: MatrixWindow | FoldedWindow) -> Matrix:
@@ -344,17 +357,17 @@ class Matrices:
         """
         made, tall = matrix.anew(self.new_name(tensor)), min(rows, block_rows(self.chip))
         made = self.add(replace(made, rows=tall, block=None, shared=0, repeats=True))
-        self.node("repeat", (matrix,), made)
+        self.node(RepeatNode, (matrix,), made)
         return made
 
     def turn(self, source: Matrix, result: Matrix) -> None:
         """Let the array make the transpose of a matrix, in parts if no type carries its own."""
         if not parts_turned(self.chip, source.dtype):
-            self.node("turn", (self.carried(source),), result)
+            self.node(TurnNode, (self.carried(source),), result)
             return
         if not isinstance(source.window, MatrixWindow | DigitWindow | None):
             window, source = source, self.temporary(source, source.dtype, source.cols)
-            self.node("convert", (window,), source)
+            self.node(ConvertNode, (window,), source)
         given = turned_as(self.chip, source.dtype)
         products = any(op.kind in PRODUCTS for op in self.graph.operations)
         if given == HALVES and (products or not self._has_room_for_halves(source, result)):
@@ -370,7 +383,7 @@ class Matrices:
             taken = self._part(source, many, number, given)
             if through != given:
                 taken = self._cast(taken, through)
-            self.node("turn", (taken,), self._part(result, many, number, given))
+            self.node(TurnNode, (taken,), self._part(result, many, number, given))
 
     def _has_room_for_halves(self, source: Matrix, result: Matrix) -> bool:
         """Return whether source, result, halves that are cast and an identity lie side by side."""
@@ -402,7 +415,7 @@ class Matrices:
     def _cast(self, source: Matrix, dtype: str) -> Matrix:
         """Return a copy of a matrix in another type, for the array."""
         matrix = self.add(replace(source.anew(self.new_name(source.tensor)), dtype=dtype))
-        self.node("convert", (source,), matrix)
+        self.node(ConvertNode, (source,), matrix)
         return matrix
 
     def fixed(self, matrix: Matrix, tensor: str, width: int) -> Matrix:
@@ -418,73 +431,31 @@ class Matrices:
 
     def node(
         self,
-        kind: NodeKind,
+        kind: Callable[Concatenate[str, tuple[str, ...], str, _Fields], Node],
         inputs: tuple[Matrix, ...],
         output: Matrix,
-        change: ChangeOfView | None = None,
-        *,
-        step: LaneStep = COPY,
-        layer: str = "",
-        gather: Gather | None = None,
-        pooled: PooledPixels | None = None,
-        diagonal: Diagonal | None = None,
-        fold: int = 1,
-        engine: str = "",
-        backwards: bool = False,
+        *fields: _Fields.args,
+        **others: _Fields.kwargs,
     ) -> None:
-        """Add a node to the operation that was begun last, or to `layer`."""
+        """Add a node of a class, with the fields of that class, to the operation begun last."""
         names = tuple(m.name for m in inputs)
-        self._nodes.append(
-            Node(
-                kind,
-                layer or self._layer,
-                names,
-                output.name,
-                change=change,
-                step=step,
-                gather=gather,
-                pooled=pooled,
-                diagonal=diagonal,
-                fold=fold,
-                engine=engine,
-                backwards=backwards,
-            )
-        )
+        self._nodes.append(kind(self._layer, names, output.name, *fields, **others))
+
+    def add_node(self, node: Node) -> None:
+        """Add a node as it is."""
+        self._nodes.append(node)
 
     def sum_up(self, matrix: Matrix, sums: Matrix, step: LaneStep) -> None:
         """Let the node that makes a matrix sum its segments up, by a step that does both."""
         number = next(n for n, node in enumerate(self._nodes) if node.output == matrix.name)
-        both = replace(self._nodes[number], step=step, reduced=sums.name)
-        self._nodes[number] = both
+        node = self._nodes[number]
+        assert isinstance(node, ConvertNode)
+        self._nodes[number] = replace(node, step=step, reduced=sums.name)
 
-    def converted(self, matrix: Matrix) -> Node | None:
+    def converted(self, matrix: Matrix) -> ConvertNode | None:
         """Return the node that makes a matrix element by element, and does nothing else."""
-        made = (node for node in self._nodes if node.output == matrix.name)
-        return next((node for node in made if node.kind == "convert" and not node.reduced), None)
-
-    def unpack(
-        self,
-        packed: Matrix,
-        elements: Matrix,
-        bits: int,
-        *,
-        background: bool = False,
-    ) -> None:
-        """Add the unpacking of bytes; background: work writes over some of the elements."""
-        self._nodes.append(
-            Node(
-                "unpack",
-                self._layer,
-                (packed.name,),
-                elements.name,
-                bits=bits,
-                background=background,
-            )
-        )
-
-    def pack(self, elements: Matrix, packed: Matrix, bits: int) -> None:
-        """Add the packing of elements; the matrix of elements is not kept."""
-        self._nodes.append(Node("pack", self._layer, (elements.name,), packed.name, bits=bits))
+        made = (node for node in self._nodes if node.made == (matrix.name,))
+        return next((node for node in made if isinstance(node, ConvertNode)), None)
 
     def withdraw(self, node: Node) -> tuple[tuple[Matrix, ...], Axes]:
         """Take back the only maker of a tensor; return its inputs, and the view that it made.
@@ -505,15 +476,12 @@ class Matrices:
         """Write a matrix, which shows `axes` of the tensor, to its place in DRAM."""
         place = place or tensor
         self.dram.reserve(place, shape)
-        self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
+        self.store_at(matrix, place, axes)
         self.dram.put(tensor, place)
 
     def store_at(self, matrix: Matrix, place: str, axes: Axes, *, background: bool = False) -> None:
         """Write a matrix to a place in DRAM, whose dimensions it shows as `axes`."""
-        names = (matrix.name,)
-        self._nodes.append(
-            Node("store", self._layer, names, "", place, axes, background=background)
-        )
+        self._nodes.append(StoreNode(self._layer, (matrix.name,), place, axes, background))
 
     def come_home(self, tensor: str) -> None:
         """Note that an output is made in the place in DRAM where it lives."""
@@ -529,7 +497,7 @@ class Matrices:
         """Write a view of `source` to the place of a row-major output with the same elements."""
         shape, name = self.graph.shape(source), f"{tensor}.linear"
         self.dram.alias(name, tensor, Shape(shape.element_type, shape.dims))
-        self._nodes.append(Node("store", self._layer, (matrix.name,), "", name, axes))
+        self.store_at(matrix, name, axes)
         self._at_home.add(tensor)
 
     def at_home(self, tensor: str) -> bool:

@@ -23,7 +23,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import (
+    ConvertNode,
+    Layers,
+    MultiplyNode,
+    RepeatNode,
+    StoreNode,
+    TurnNode,
+)
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.place.free_bytes import ALIGNMENT, End, Wish
 from systolic.hw.spec import Chip
@@ -34,7 +41,7 @@ ROLES: tuple[Role, ...] = ("stationary", "turned", "copied", "result", "moving")
 """The roles, in the order of their banks. turned: matrices to be turned, not their results.
 copied: what engines copy or cast in a move from DRAM, while other copies are written.
 """
-MOVING = {"convert", "turn", "store"}
+MOVING = (ConvertNode, TurnNode, StoreNode)
 """The kinds of nodes of moves from DRAM to DRAM."""
 OF_IMAGES = 2
 """The least banks of moving tiles among images."""
@@ -161,18 +168,18 @@ def _roles(layers: Layers) -> dict[str, Role]:
     roles: dict[str, Role] = {}
     holders = {matrix.name: matrix.holder for matrix in layers.matrices}
     for node in layers.nodes:
-        if node.kind == "turn":
+        if isinstance(node, TurnNode):
             roles.setdefault(holders[node.inputs[0]], "turned")
     for node in layers.nodes:
-        if node.kind == "multiply":
+        if isinstance(node, MultiplyNode):
             roles[holders[node.inputs[0]]] = "stationary"
     for node in layers.nodes:
-        if node.kind == "multiply":
+        if isinstance(node, MultiplyNode):
             roles[holders[node.inputs[1]]] = "moving"
-    kinds = {node.kind for node in layers.nodes}
-    if layers.dram and "turn" in kinds and kinds <= MOVING:
+    moves = all(isinstance(node, MOVING) for node in layers.nodes)
+    if layers.dram and moves and any(isinstance(node, TurnNode) for node in layers.nodes):
         for node in layers.nodes:
-            if node.kind == "convert":
+            if isinstance(node, ConvertNode):
                 roles.setdefault(holders[node.inputs[0]], "copied")
     for matrix in layers.matrices:
         roles.setdefault(matrix.name, "result")
@@ -189,7 +196,7 @@ def _kept_apart(layers: Layers, roles: dict[str, Role]) -> dict[str, Role]:
     results = [m for m in layers.matrices if roles[m.name] == "result" and m.window is None]
     few = [m for m in results if m.source == "node" and m.cols <= FEW_COLUMNS]
     found: dict[str, Role] = dict.fromkeys((matrix.name for matrix in few), "stationary")
-    repeated = {node.output for node in layers.nodes if node.kind == "repeat"}
+    repeated = {node.output for node in layers.nodes if isinstance(node, RepeatNode)}
     return found | {m.name: "turned" for m in results if m.name in repeated}
 
 
@@ -211,9 +218,9 @@ def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
     """
     matrices = {matrix.name: matrix for matrix in layers.matrices}
     found: dict[str, tuple[str, ...]] = {}
-    gone_over = {node.inputs[0] for node in layers.nodes if node.kind == "convert"}
+    gone_over = {node.inputs[0] for node in layers.nodes if isinstance(node, ConvertNode)}
     for node in layers.nodes:
-        if node.kind == "multiply":
+        if isinstance(node, MultiplyNode):
             streamed = matrices[node.inputs[1]].holder
             read = {matrices[name].holder for _, name in node.others if matrices[name].cols > 1}
             found[streamed] = (*found.get(streamed, ()), *sorted(read - {streamed}))
@@ -228,7 +235,7 @@ def _multiplied_with(layers: Layers) -> dict[str, tuple[str, ...]]:
     holders = {matrix.name: matrix.holder for matrix in layers.matrices}
     found: dict[str, tuple[str, ...]] = {}
     for node in layers.nodes:
-        if node.kind == "multiply":
+        if isinstance(node, MultiplyNode):
             one, other = (holders[name] for name in node.inputs[:2])
             found[one] = (*found.get(one, ()), other)
             found[other] = (*found.get(other, ()), one)
@@ -242,7 +249,7 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
     """
     banks, size = chip.state_buffer.banks, chip.state_buffer.bank_bytes
     load = _most_bytes(layers, roles)
-    if any(node.kind == "turn" for node in layers.nodes):
+    if any(isinstance(node, TurnNode) for node in layers.nodes):
         load.setdefault("moving", 0)  # the identity is read while results are written and stored
     if not load or banks < len(load):
         return {}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import longest_run_bytes, queues_beside
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, StoreNode
 from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.place.free_bytes import ALIGNMENT, Wish, in_words
 from systolic.hw.datatypes import data_type
@@ -85,6 +85,6 @@ def _moved_together(layers: Layers, chip: Chip, columns: Mapping[str, int]) -> s
         return {matrix.name for matrix in layers.matrices if matrix.shared > 1}
     places = {place.name: place.shape for place in layers.dram}
     moved = [(m.name, m.dram, m.axes) for m in layers.matrices if m.source == "dram"]
-    moved += [(n.inputs[0], n.dram, n.axes) for n in layers.nodes if n.kind == "store"]
+    moved += [(n.inputs[0], n.dram, n.axes) for n in layers.nodes if isinstance(n, StoreNode)]
     runs = ((name, longest_run_bytes(places[at], axes, columns[name])) for name, at, axes in moved)
     return {name for name, run in runs if queues_beside(chip, run) > 1}

@@ -12,7 +12,7 @@ import numpy as np
 
 from systolic.arrays import Mask
 from systolic.compiler.cost.side_by_side import LEAST_CYCLES, bytes_of_first
-from systolic.compiler.ir.nodes import Layers, Matrix
+from systolic.compiler.ir.nodes import Layers, Matrix, MultiplyNode, RowsNode, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Tiled, tiling
@@ -53,7 +53,8 @@ class OnChip:
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
         self._block_of: dict[MatrixTile, Block] = {}
         self._waited = dict.fromkeys(
-            (node.output for node in layers.nodes if node.kind == "multiply"), tiled.waited_columns
+            (node.output for node in layers.nodes if isinstance(node, MultiplyNode)),
+            tiled.waited_columns,
         )
         read = {self.matrices[name].holder for node in layers.nodes for name in node.inputs}
         made = {self.matrices[node.output].holder for node in layers.nodes if node.output}
@@ -72,10 +73,9 @@ class OnChip:
             rest_tasks,
             lambda tile: of_tiles._piece_bytes(tile),
         )
-        self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
+        self.multiplies = any(isinstance(node, MultiplyNode) for node in layers.nodes)
         self.shares_copies = layers.only_moves
         """Whether several engines make one copy side by side."""
-        self._shares_turns = any(n.kind == "turn" and n.engine for n in layers.nodes)
         self._nodes = len(layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
@@ -83,13 +83,13 @@ class OnChip:
         self._in_one_bank = {
             node.output if operands.moved == "target" else node.inputs[0]
             for node in layers.nodes
-            if node.kind == "rows"
+            if isinstance(node, RowsNode)
             and ((operands := BY_CLASS[node.step.cls].operands).moved or operands.picked)
         }
         self.bases: dict[str, int] = {}
         """The first byte of each matrix in unbroken rows that has been placed."""
         self._growing: set[str] = set()
-        sources = {n.inputs[0] for n in layers.nodes if n.kind == "turn"}
+        sources = {n.inputs[0] for n in layers.nodes if isinstance(n, TurnNode)}
         turned = {self.matrices[name].dtype for name in sources}
         self._identity_bytes = sum(in_words(self.p * data_type(d).size_bytes) for d in turned)
 
@@ -145,7 +145,7 @@ class OnChip:
         alone = held = [matrix for matrix in self.matrices.values() if matrix.window is None]
         if self.banks.are_given:
             alone = held = [matrix for matrix in alone if matrix.bank is None]
-        elif not self.shares_copies and not self._shares_turns:
+        elif not self.shares_copies:
             return frozenset()
         if not alone or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
             return frozenset()

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from systolic.compiler.ir.carried import user_shape
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.nodes import Axes, Matrix, Source, TensorOnChip
+from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, MoveNode, Source, TensorOnChip
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import (
     Rows,
@@ -134,9 +134,9 @@ class ChipHomes:
             source, seen = builder.view(tensor, axes), axes
         if source.window is not None:  # a move takes whole tiles of its source
             window, source = source, builder.result(tensor, seen)
-            builder.node("convert", (window,), source)
+            builder.node(ConvertNode, (window,), source)
         change = ChangeOfView(Spread(builder.graph.shape(tensor).dims, seen), places)
-        builder.node("move", (source,), matrix, change)
+        builder.node(MoveNode, (source,), matrix, change)
 
     def lies_at(self, tensor: str, shape: Shape, matrix: Matrix, *, chosen: bool = False) -> None:
         """Note that a tensor lies where a matrix is, as a shape says; chosen: by the compiler."""
@@ -181,7 +181,7 @@ class ChipHomes:
         change = ChangeOfView(Spread(builder.graph.shape(tensor).dims, axes), self._places(tensor))
         builder.choose(f"{tensor} is dealt out to its tiles, to which no access pattern leads")
         scattered = self._scatter(tensor, "node")
-        builder.node("move", (matrix,), scattered, change)
+        builder.node(MoveNode, (matrix,), scattered, change)
         return scattered
 
     def _in_rows(self, tensor: str, rows: Rows) -> Matrix:
@@ -193,7 +193,7 @@ class ChipHomes:
             return builder.fixed(free[0], tensor, rows.width)
         if there or builder.dram.holds(tensor) or builder.options.via == "dram":
             source, made = builder.view(tensor, rows.axes), builder.result(tensor, rows.axes)
-            builder.node("convert", (source,), made)
+            builder.node(ConvertNode, (source,), made)
             return builder.fixed(made, tensor, rows.width)
         return builder.fixed(builder.changed(tensor, rows.axes), tensor, rows.width)
 

@@ -21,7 +21,7 @@ from systolic.compiler.cost.digit_moves import (
     shared_move_cycles,
 )
 from systolic.compiler.cost.turns import carrier, parts_turned, placed_as, strands_cost
-from systolic.compiler.ir.nodes import Axes, Matrix, Source
+from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, Source
 from systolic.compiler.ir.on_chip.chip_places import ChipPlaces, any_rows, places_of, row_groups
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.on_chip.digit_moves import Limits, MovePiece, PieceEnd, move_pieces
@@ -286,7 +286,7 @@ def emit_pieces(
         if piece.turned:
             builder.turn(before, after)
         else:
-            builder.node("convert", (before,), after)
+            builder.node(ConvertNode, (before,), after)
 
 
 def places_at_home(chip: Chip, tensor: Tensor, *, seen: bool = True) -> Iterator[ChipPlaces]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.lane_step import LaneStep
-from systolic.compiler.ir.nodes import Axes, Matrix, Source
+from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, Source, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved
 from systolic.compiler.ir.windows import StridedWindow
@@ -87,14 +87,14 @@ class StrandTensors:
         made = self.new(output, operands[0].axes, operands[0].ways)
         rows = [self.rows_of(strands) for strands in operands]
         for *inputs, result in zip(*rows, self.rows_of(made), strict=True):
-            self._builder.node("convert", tuple(inputs), result, step=step)
+            self._builder.node(ConvertNode, tuple(inputs), result, step=step)
 
     def _turn_strands(self, source: Strands, target: Strands) -> None:
         """Turn every strand of a tensor into the columns of its transpose, or into its strands."""
         carried = self._carried_strands(source)
         for here, there in turned_parts(carried, target):
             self._builder.node(
-                "turn", (self._part_of(carried, here),), self._part_of(target, there)
+                TurnNode, (self._part_of(carried, here),), self._part_of(target, there)
             )
 
     def _carried_strands(self, strands: Strands) -> Strands:
@@ -110,7 +110,7 @@ class StrandTensors:
         made = replace(strands, holder=holder)
         builder.choose(f"{held.tensor} is turned as {dtype}, which carries {held.dtype} exactly")
         for one, other in zip(self.rows_of(strands), self.rows_of(made), strict=True):
-            builder.node("convert", (one,), other)
+            builder.node(ConvertNode, (one,), other)
         return made
 
     def turned_whole(self, tensor: str) -> Matrix:
@@ -148,7 +148,7 @@ class StrandTensors:
         made = self.new(tensor, lies.axes, lies.ways)
         made = self.fix(tensor, made, lies.width)
         for one, other in zip(self.rows_of(before), self.rows_of(made), strict=True):
-            self._builder.node("convert", (one,), other)
+            self._builder.node(ConvertNode, (one,), other)
         return made
 
     def _whole_columns(self, matrix: Matrix) -> Matrix:
@@ -159,5 +159,5 @@ class StrandTensors:
         block = block_rows(builder.chip), matrix.cols
         copy = replace(matrix.anew(builder.new_name(matrix.tensor)), block=block, shared=0)
         builder.add(copy)
-        builder.node("convert", (matrix,), copy)
+        builder.node(ConvertNode, (matrix,), copy)
         return copy
