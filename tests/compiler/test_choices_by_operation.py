@@ -7,6 +7,7 @@ import pytest
 
 from support.chips import ideal_chip
 from systolic.compiler import CompiledGraph, Options, ProductOptions, compile_graph
+from systolic.compiler.ir.nodes import MultiplyNode
 from systolic.errors import CompileError
 from systolic.run.execute import run
 from systolic.workload import Graph, GraphBuilder
@@ -34,7 +35,7 @@ def held(work: CompiledGraph) -> dict[str, str]:
     """Return which operand of each product is held in the array: its K-tiles are loaded."""
     found = {}
     for node in work.layers.nodes:
-        if node.kind == "multiply" and node.layer != "d":
+        if isinstance(node, MultiplyNode) and node.layer != "d":
             tensors = {matrix.name: matrix for matrix in work.layers.matrices}
             found[node.layer] = tensors[node.inputs[0]].tensor
     return found

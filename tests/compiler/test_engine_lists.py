@@ -18,6 +18,7 @@ from support.tiers import quick_first
 from systolic.bounds import run_bound
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.cost.engines import cheapest_engine, drain_engine
+from systolic.compiler.ir.nodes import TurnNode
 from systolic.config import load_chip
 from systolic.errors import CompileError, SystolicError
 from systolic.hw.spec import Chip
@@ -151,7 +152,7 @@ def test_random_graphs_on_random_lists(names: int, seed: int) -> None:
     except SystolicError as error:
         assert is_for_room(error)  # noqa: PT017
         return
-    turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
+    turned = any(isinstance(node, TurnNode) for node in run.compiled.layers.nodes)
     expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
     finite = all(np.isfinite(array.astype(np.float64)).all() for array in expected.values())
     for name, array in expected.items():

@@ -13,6 +13,7 @@ import systolic
 from support.chips import ideal_chip
 from support.refusals import NO_ROOM
 from systolic.compiler import Options
+from systolic.compiler.ir.nodes import TurnNode
 from systolic.errors import SystolicError
 from systolic.hw.datatypes import data_type
 from systolic.isa.lint.lint import lint
@@ -158,7 +159,7 @@ def holds_on(chip, rng, stepped_cycles=20_000):
     run = _run_or_no_room(graph, chip, inputs, options)
     if run is None:
         return
-    turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
+    turned = any(isinstance(node, TurnNode) for node in run.compiled.layers.nodes)
     expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
     for name, array in expected.items():
         assert run.outputs[name].shape == array.shape
@@ -257,7 +258,7 @@ def test_a_nan_spreads_where_a_tensor_is_turned():
     data[1, 2], data[5, 3], data[0, 0] = np.nan, np.inf, -0.0
     chip = ideal_chip(4, 4, dma={"descriptor_cycles": 50})
     run = systolic.run(builder.graph(), chip, {"x": data}, options=Options(via="pe"))
-    assert any(node.kind == "turn" for node in run.compiled.layers.nodes)
+    assert any(isinstance(node, TurnNode) for node in run.compiled.layers.nodes)
     expected = data.T.copy()
     # Blocks are of 4 x 4: rows 0 to 3 of the source are in one, rows 4 to 7 in another.
     expected[2, :4], expected[3, 4:], expected[3, 5] = np.nan, np.nan, np.inf

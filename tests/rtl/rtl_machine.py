@@ -162,7 +162,7 @@ def random_case(
 
 
 @dataclass(frozen=True)
-class Stepped:
+class SteppedNode:
     """A run of the register engine, and its planes at the end of every cycle of the array."""
 
     outcome: Outcome
@@ -174,7 +174,7 @@ def run_event(case: Case) -> Outcome:
     return simulate_machine(case.chip, case.program, case.images, kinds=KINDS, grid=True)
 
 
-def run_stepped(case: Case) -> Stepped:
+def run_stepped(case: Case) -> SteppedNode:
     """Run the register engine, everything recorded, and look at the grid in every cycle."""
     check_program(case.program, case.chip)
     memory = Memory(case.chip, case.program, case.images)
@@ -186,7 +186,7 @@ def run_stepped(case: Case) -> Stepped:
         states.append(state)
 
     trace = run_register(case.chip, case.program, memory, recorder, observer=look)
-    return Stepped(Outcome(trace, memory), planes_of(states))
+    return SteppedNode(Outcome(trace, memory), planes_of(states))
 
 
 def planes_of(states: Sequence[GridState]) -> dict[str, NDArray[Any]]:

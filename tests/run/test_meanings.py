@@ -20,6 +20,7 @@ from support.lane_graphs import HOMES, random_chip
 from support.meanings import CASES, operands, shape_text
 from support.refusals import is_for_room
 from systolic.compiler import CompiledGraph
+from systolic.compiler.ir.nodes import TurnNode
 from systolic.config import load_chip
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
@@ -138,7 +139,7 @@ def is_turned(compiled: CompiledGraph) -> bool:
     """Return whether the array turns some of a graph, or of a part of it."""
     parts = [each.compiled for each in compiled.parts if not isinstance(each, Operation)]
     streamed = compiled.streamed is not None and bool(compiled.streamed.turned)
-    here = any(node.kind == "turn" for node in compiled.layers.nodes)
+    here = any(isinstance(node, TurnNode) for node in compiled.layers.nodes)
     return here or streamed or any(map(is_turned, parts))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import systolic
 from support.refusals import is_for_room
 from systolic.arrays import Array
+from systolic.compiler.ir.nodes import TurnNode
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import lint
@@ -30,7 +31,7 @@ def run_as_numpy(graph: Graph, chip: Chip, inputs: Mapping[str, Array]) -> Resul
         assert is_for_room(error)  # noqa: PT017
         return None
     assert run.compiled is not None
-    turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
+    turned = any(isinstance(node, TurnNode) for node in run.compiled.layers.nodes)
     expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
     if all(np.isfinite(array.astype(np.float64)).all() for array in expected.values()):
         for name, array in expected.items():

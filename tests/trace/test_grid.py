@@ -27,7 +27,7 @@ F32 = np.dtype(np.float32)
 
 
 @dataclass
-class Stepped:
+class SteppedNode:
     """Every register of every PE, in plain loops. `mail` holds what arrives when and where."""
 
     history: GridHistory
@@ -156,7 +156,7 @@ def same(found: np.ndarray, wanted: np.ndarray) -> None:
 
 def compare(history: GridHistory, cycles: int | None = None) -> None:
     shape = (history.shape.rows, history.shape.cols)
-    for cycle, seen in enumerate(Stepped(history).run(cycles or history.interval().stop + 2)):
+    for cycle, seen in enumerate(SteppedNode(history).run(cycles or history.interval().stop + 2)):
         state = history.at(cycle)
         for name in GridState.__dataclass_fields__:
             wanted = np.array([seen[p][name] for p in np.ndindex(shape)], object).reshape(shape)

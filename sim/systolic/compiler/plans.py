@@ -23,7 +23,7 @@ from itertools import chain
 from systolic.compiler.cost.dma import run_bytes, time_of
 from systolic.compiler.cost.pace import array_ticks, estimated_ticks
 from systolic.compiler.ir.drafts import Draft
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, MultiplyNode
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.schedule.schedule import Scheduled, schedule
@@ -133,7 +133,7 @@ def _both_ways(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan
     """
     queues = chip.dma.useful_queues
     late = _storing_late(plan, layers, chip, options, queues)
-    if late is None or any(node.kind == "multiply" for node in layers.nodes):
+    if late is None or any(isinstance(node, MultiplyNode) for node in layers.nodes):
         return late
     later = _storing_late(plan, layers, chip, options, 2 * queues)
     if later is None or later.tiled == late.tiled:
@@ -295,7 +295,7 @@ def _fits(layers: Layers, scheduled: Scheduled, chip: Chip) -> bool:
     """
     if scheduled.evictions:
         return False
-    if not any(node.kind == "multiply" for node in layers.nodes):
+    if not any(isinstance(node, MultiplyNode) for node in layers.nodes):
         return True
     if layers.dram and chip.dram.organisation is not None:
         return False
@@ -309,7 +309,7 @@ def _rated(room_bytes: int, tiled: Tiled, scheduled: Scheduled, chip: Chip) -> P
 
 def _is_large(tiled: Tiled) -> bool:
     """Return whether the multiplies alone are more instructions than later plans may have."""
-    sums = (len(task.cols) * len(task.moving) for task in tiled.tasks if task.kind == "multiply")
+    sums = (len(task.cols) * len(task.moving) for task in tiled.tasks if task.kind is MultiplyNode)
     return sum(sums) > MOST_INSTRUCTIONS
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from systolic.compiler.compiled import CompiledGraph
-from systolic.compiler.ir.nodes import Matrix
+from systolic.compiler.ir.nodes import Matrix, MultiplyNode
 from systolic.compiler.ir.tasks import Loops, Task, tiling
 from systolic.isa import Access, Buffer, Instruction, Program
 from systolic.isa.effects import accumulates, writes
@@ -44,7 +44,7 @@ def _in_dram(shape: Shape) -> str:
 
 def _matrix(matrix: Matrix) -> str:
     blocks = f", blocks {tiling(matrix, matrix.block).tiled}" if matrix.block else ""
-    return f"{matrix}{blocks}{', kept' if matrix.keep else ''}"
+    return f"{matrix}{blocks}{', kept' if matrix.lies.keep else ''}"
 
 
 def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
@@ -96,8 +96,8 @@ def _by_rows(loops: Loops) -> str:
 def _task(task: Task) -> str:
     reads, writes = " ".join(map(str, task.reads)), " ".join(map(str, task.writes))
     where = f" -> {writes}" if writes else ""
-    if task.kind != "multiply":
-        return f"{task.kind} {reads}{where}"
+    if task.kind is not MultiplyNode:
+        return f"{task.kind.word()} {reads}{where}"
     if not task.rows:
         return f"multiply nothing{where}, which is filled"
     (rows,) = task.rows

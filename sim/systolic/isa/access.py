@@ -72,7 +72,7 @@ def _steps(pattern: Pattern) -> npt.NDArray[np.int64]:
 
 
 @lru_cache(maxsize=4096)
-def _joined(pattern: Pattern) -> Pattern:
+def coalesced(pattern: Pattern) -> Pattern:
     """Return the same elements in the same order with as few pairs as can be."""
     found: list[tuple[int, int]] = []
     for step, count in reversed(pattern):
@@ -86,16 +86,16 @@ def _joined(pattern: Pattern) -> Pattern:
 @lru_cache(maxsize=4096)
 def _in_wider(pattern: Pattern, times: int) -> Pattern | None:
     """Return the pattern in elements wider by a factor; None if it has none."""
-    *outer, (step, count) = _joined(pattern)
+    *outer, (step, count) = coalesced(pattern)
     if step != 1 or count % times or any(far % times for far, _ in outer):
         return None
-    return _joined((*((far // times, many) for far, many in outer), (1, count // times)))
+    return coalesced((*((far // times, many) for far, many in outer), (1, count // times)))
 
 
 @lru_cache(maxsize=4096)
 def _in_narrower(pattern: Pattern, times: int) -> Pattern | None:
     """Return the pattern in elements that are each several of these; None if those lie apart."""
-    *outer, (step, count) = _joined(pattern)
+    *outer, (step, count) = coalesced(pattern)
     if step != 1 or count == 1:
         return None
     return (*((far * times, many) for far, many in outer), (1, count * times))

@@ -14,6 +14,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.folded_rows import RowFold
+from systolic.compiler.ir.nodes import MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.lower.engines.whole_rows import row_work
 from systolic.compiler.places.modes import places
@@ -139,7 +140,7 @@ def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
         order = partial(k_order, work.lines)
         own = replace(rules_of(chip), k_tiles=lambda K: bounds, k_order=order)
         return {work.op.name: own}
-    products = [node for node in compiled.layers.nodes if node.kind == "multiply"]
+    products = [node for node in compiled.layers.nodes if isinstance(node, MultiplyNode)]
     folded = {
         node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
         for node in products

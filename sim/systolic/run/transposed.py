@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from systolic.compiler import CompiledGraph
-from systolic.compiler.ir.nodes import Node
+from systolic.compiler.ir.nodes import BounceNode, Node, TurnNode
 from systolic.compiler.lower.table import lower_graph
 from systolic.errors import SystolicError
 from systolic.layout import Layout, Shape
@@ -50,7 +50,7 @@ def transposed_by_layer(compiled: CompiledGraph) -> dict[str, list[Transposed]]:
     layouts = _better_layouts(compiled, (tensors[node.inputs[0]] for _, node in turned))
     found = defaultdict[str, dict[tuple[str, str], int]](dict)
     for number, node in turned:
-        by = DRAM if node.kind == "bounce" else ARRAY
+        by = DRAM if isinstance(node, BounceNode) else ARRAY
         if number in compiled.scheduled.by_engine:
             by = ENGINE
         key = tensors[node.inputs[0]], by
@@ -85,7 +85,7 @@ def _turned(nodes: Sequence[Node], graph: Graph) -> Iterator[tuple[int, Node]]:
     """Yield number and node of all turns that are not the work itself."""
     kinds = {operation.name: operation.kind for operation in graph.operations}
     for number, node in enumerate(nodes):
-        if node.kind in ("turn", "bounce") and kinds.get(node.layer) not in MOVES:
+        if isinstance(node, TurnNode | BounceNode) and kinds.get(node.layer) not in MOVES:
             yield number, node
 
 
@@ -93,7 +93,7 @@ def _vectors(compiled: CompiledGraph) -> Counter[int]:
     """Return how many vectors the array streams for each turn, by the number of its node."""
     found = Counter[int]()
     for task in compiled.tiled.tasks:
-        if task.kind == "turn" and task.node not in compiled.scheduled.by_engine:
+        if task.kind is TurnNode and task.node not in compiled.scheduled.by_engine:
             found[task.node] += sum(rows.count for rows in task.rows) * len(task.cols)
     return found
 

@@ -16,7 +16,14 @@ import numpy as np
 from systolic.arrays import Array, Integers
 from systolic.compiler import CompiledGraph
 from systolic.compiler.ir.carried import NARROW_BITS
-from systolic.compiler.ir.nodes import Matrix, TensorInDram
+from systolic.compiler.ir.nodes import (
+    ConvertNode,
+    Matrix,
+    MoveNode,
+    StoreNode,
+    TensorInDram,
+    TurnNode,
+)
 from systolic.compiler.ir.on_chip.chip_tiles import turn_rows
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
 from systolic.hw.spec import Chip
@@ -125,7 +132,7 @@ class IdentityProducts:
                 continue
             for each in read:
                 tensor, turn = turned[each.holder]
-                layer = "" if node.kind == "store" else node.layer
+                layer = "" if isinstance(node, StoreNode) else node.layer
                 found[_reader(graph, layer, tensor), tensor] = turn
         for kept in layers.kept:
             if (holder := layers.matrix(kept.matrix).holder) in turned:
@@ -155,7 +162,9 @@ class IdentityProducts:
         for strand in range(min(ways, matrices.shape[-2])):
             rows = matrices[..., strand::ways, :]
             bounds = turn_rows(
-                replace(matrix, rows=rows.shape[-2]), self._compiled.tiled.block, self._chip
+                replace(matrix, dims=(*matrix.batch, rows.shape[-2], matrix.cols)),
+                self._compiled.tiled.block,
+                self._chip,
             )
             turned = reference_transpose(rows, swapped, row_blocks=bounds, row_axes=(last - 1,))
             found[..., strand::ways] = turned
@@ -164,7 +173,7 @@ class IdentityProducts:
     def _multiplies(self, number: int) -> bool:
         """Return whether a node is made of identity products, in which signs of zeros are lost."""
         node = self._layers.nodes[number]
-        if node.kind != "turn" or number in self._compiled.scheduled.by_engine:
+        if not isinstance(node, TurnNode) or number in self._compiled.scheduled.by_engine:
             return False
         source, made = (self._layers.matrix(name) for name in (node.inputs[0], node.output))
         if isinstance(made.window, PartWindow):
@@ -190,9 +199,15 @@ class IdentityProducts:
     def _shown_place(self, matrix: Matrix) -> TensorInDram | None:
         """Return the place in DRAM from which a matrix comes, as it is or in another type."""
         nodes = {node.output: node for node in self._layers.nodes}
-        while not matrix.dram and (node := nodes.get(matrix.holder)) and node.kind == "convert":
+        while (
+            not matrix.source.dram
+            and (node := nodes.get(matrix.holder))
+            and isinstance(node, ConvertNode)
+        ):
             matrix = self._layers.matrix(node.inputs[0])
-        return next((place for place in self._layers.dram if place.name == matrix.dram), None)
+        return next(
+            (place for place in self._layers.dram if place.name == matrix.source.dram), None
+        )
 
     def _factors_as_turned(self, name: str, data: Array) -> Array:
         """Return a tensor as identity products of its factors leave it, in logical order.
@@ -264,7 +279,7 @@ class IdentityProducts:
         held = {source.name: image.reshape(source.rows, source.cols)}
         for number, node in enumerate(layers.nodes):
             taken, made = layers.matrix(node.inputs[0]), layers.matrix(node.output)
-            if taken.holder not in held or node.kind not in ("turn", "convert"):
+            if taken.holder not in held or not isinstance(node, TurnNode | ConvertNode):
                 continue
             if made.window is None:  # all places, in a type that the array takes
                 held[made.name] = held[taken.holder]
@@ -272,9 +287,9 @@ class IdentityProducts:
             if not isinstance(made.window, DigitWindow):
                 continue
             elements = held[taken.holder][_places_in_holder(taken)]
-            if node.kind == "turn" and self._multiplies(number):
+            if isinstance(node, TurnNode) and self._multiplies(number):
                 elements = self._turn(taken, elements)
-            elif node.kind == "turn":
+            elif isinstance(node, TurnNode):
                 elements = elements.swapaxes(1, 2)
             there = layers.matrix(made.holder)
             empty = np.zeros((there.rows, there.cols), data.dtype)
@@ -288,7 +303,7 @@ class IdentityProducts:
         """
         layers, held = self._layers, dict[str, Array]()
         for node in layers.nodes:
-            if node.kind == "store":
+            if isinstance(node, StoreNode):
                 stored = layers.matrix(node.inputs[0]).holder
                 return as_tensor(held[stored], node.axes, self._graph.shape(op.output).dims)
             source, made = layers.matrix(node.inputs[0]), layers.matrix(node.output)
@@ -303,9 +318,9 @@ class IdentityProducts:
                 before = held[source.holder]
                 held[made.holder] = (
                     self._turn(source, before)
-                    if node.kind == "turn"
+                    if isinstance(node, TurnNode)
                     else self._moved(op, (source, made), before)
-                    if node.kind == "move"
+                    if isinstance(node, MoveNode)
                     else before
                 )
         last = layers.matrix(layers.nodes[-1].output).holder

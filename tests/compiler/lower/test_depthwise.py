@@ -202,10 +202,10 @@ COMPILED = compile_graph("d", depthwise((1, 4, 5, 10)).graph(), ideal_chip(9, 9)
 
 def test_a_diagonal_of_other_sizes_is_found():
     layers = COMPILED.layers
-    node = next(each for each in layers.nodes if each.kind == "diagonal")
+    node = next(each for each in layers.nodes if each.word() == "diagonal")
     for name in (node.output,):
         changed = tuple(
-            replace(m, cols=m.cols + 1)
+            replace(m, dims=(m.rows, m.cols + 1))
             if m.name == name else m for m in layers.matrices
         )  # fmt: skip
         with pytest.raises(BrokenPassError, match=r"is .* not 162 x 10 in square"):
@@ -218,7 +218,7 @@ def test_a_diagonal_of_other_sizes_is_found():
 )
 def test_a_tap_that_is_left_out_is_found(kind, words):
     tiled = COMPILED.tiled
-    place = [n for n, task in enumerate(tiled.tasks) if task.kind == kind][1]
+    place = [n for n, task in enumerate(tiled.tasks) if task.kind.word() == kind][1]
     tasks = tuple(task for n, task in enumerate(tiled.tasks) if n != place)
     with pytest.raises(BrokenPassError, match=words):
         verify_tiled(replace(tiled, tasks=tasks), COMPILED.layers)

@@ -17,6 +17,7 @@ from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from support.tiers import quick_first
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.ir.nodes import MultiplyNode
 from systolic.config import load_chip, load_run
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, DmaCopy
@@ -94,7 +95,7 @@ def test_the_seeds_meet_every_way() -> None:
         graph, chip = drawn(rng), dear_descriptors(rng)
         drawn_ways |= ways(graph, chip)
         layers = compile_graph("product", graph, chip).layers
-        folds |= {node.fold for node in layers.nodes if node.kind == "multiply"}
+        folds |= {node.fold for node in layers.nodes if isinstance(node, MultiplyNode)}
     assert drawn_ways == {"turned", "turned, one", "as they are"}
     assert len(folds) > 2
 
@@ -120,7 +121,7 @@ def test_rows_of_the_contraction_are_added_as_they_lie() -> None:
     numbers = np.random.default_rng(5)
     inputs = {n: numbers.normal(size=graph.shape(n).dims).astype(np.float32) for n in ("x", "w")}
     run = systolic.run(graph, chip, inputs)
-    (fold,) = (node.fold for node in run.compiled.layers.nodes if node.kind == "multiply")
+    (fold,) = (node.fold for node in run.compiled.layers.nodes if isinstance(node, MultiplyNode))
     assert fold == 6
     order = [k for j in range(6) for k in range(j, 24, 6)]
     expected = sums_in_order(inputs["x"], inputs["w"], order, 4)

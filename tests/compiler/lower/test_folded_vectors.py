@@ -8,6 +8,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.ir.nodes import TurnNode
 from systolic.isa import LoadWeights
 from systolic.workload import Graph, GraphBuilder
 
@@ -53,7 +54,7 @@ def loads_of_bias(filters: int, *, images: bool = False) -> int:
     graph, held = biased(filters, images=images), Options(stationary=None if images else "rhs")
     compiled = compile_graph("run", graph, CHIP, held, verify=True)
     layers = compiled.layers
-    turns = [n for n, node in enumerate(layers.nodes) if node.kind == "turn"]
+    turns = [n for n, node in enumerate(layers.nodes) if isinstance(node, TurnNode)]
     turns = [n for n in turns if layers.matrix(layers.nodes[n].inputs[0]).tensor == "bias"]
     tasks = [task for task in compiled.tiled.tasks if task.node in turns]
     assert any(isinstance(d.instruction, LoadWeights) for d in compiled.scheduled.drafts)
@@ -91,7 +92,7 @@ def test_a_vector_that_is_used_twice_is_turned_once():
     inputs = small_integers(graph)
     run = systolic.run(graph, CHIP, inputs, options=Options(stationary="rhs"))
     assert np.array_equal(run.outputs["z"], expected(inputs, images=False) * inputs["bias"])
-    kinds = [node.kind for node in run.compiled.layers.nodes if "bias" in node.output]
+    kinds = [node.word() for node in run.compiled.layers.nodes if "bias" in node.output]
     assert kinds == ["turn"]
 
 
@@ -102,7 +103,7 @@ def test_a_way_that_is_asked_for_is_taken(via):
     options = Options(stationary="rhs", via=via)
     run = systolic.run(graph, CHIP, inputs, options=options)
     assert np.array_equal(run.outputs["y"], expected(inputs, images=False))
-    turned = [node.inputs[0] for node in run.compiled.layers.nodes if node.kind == "turn"]
+    turned = [node.inputs[0] for node in run.compiled.layers.nodes if isinstance(node, TurnNode)]
     assert not any(name.startswith("bias") for name in turned)
 
 

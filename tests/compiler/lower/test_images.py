@@ -249,7 +249,9 @@ def test_padding_comes_right_before_what_is_made_within_it():
         builder.add("conv2d", (before, f"w{after}"), "f32[1,5,6,4]{2,1,3,0}", name=after,
                     groups=1, **given)  # fmt: skip
     compiled = compile_graph("padded", builder.graph(), CHIP)
-    order = [(task.kind, compiled.layers.nodes[task.node].layer) for task in compiled.tiled.tasks]
+    order = [
+        (task.kind.word(), compiled.layers.nodes[task.node].layer) for task in compiled.tiled.tasks
+    ]
     last = max(number for number, each in enumerate(order) if each == ("multiply", "a"))
     assert min(number for number, each in enumerate(order) if each == ("gather", "b")) == last + 1
 

@@ -8,6 +8,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.ir.nodes import TurnNode
 from systolic.workload import Graph, GraphBuilder
 
 
@@ -24,7 +25,9 @@ def reduced_product(axis: int, function: str = "sum") -> Graph:
 def turned(graph: Graph, options: Options | None = None) -> list[str]:
     """Return the tensors whose matrices are turned."""
     layers = compile_graph("run", graph, ideal_chip(4, 4), options).layers
-    return [layers.matrix(node.inputs[0]).tensor for node in layers.nodes if node.kind == "turn"]
+    return [
+        layers.matrix(node.inputs[0]).tensor for node in layers.nodes if isinstance(node, TurnNode)
+    ]
 
 
 @pytest.mark.parametrize(("axis", "stationary"), [(1, "lhs"), (0, "rhs")])

@@ -16,6 +16,7 @@ from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.tiers import quick_first
 from systolic.compiler import compile_graph
+from systolic.compiler.ir.nodes import TurnNode
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, SteppedWindow
 from systolic.config import load_chip
 from systolic.shipped import CHIPS
@@ -96,6 +97,8 @@ def test_the_columns_of_a_window_are_every_step_of_the_other_window() -> None:
 def test_nothing_is_turned_after_the_products_of_strands(x: str, w: str, y: str) -> None:
     graph = multiplied(x, w, y)
     layers = compile_graph("product", graph, load_chip(CHIPS / "lpddr5_6400_128x128.toml")).layers
-    kinds = [node.kind for node in layers.nodes]
+    kinds = [node.word() for node in layers.nodes]
     assert kinds[-2:] == ["multiply", "multiply"]
-    assert not any(node.kind == "turn" and node.output.startswith("y") for node in layers.nodes)
+    assert not any(
+        isinstance(node, TurnNode) and node.output.startswith("y") for node in layers.nodes
+    )

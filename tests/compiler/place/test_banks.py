@@ -181,7 +181,7 @@ def test_narrow_results_and_repeated_rows_lie_apart_from_other_results():
     builder.matmul(narrow, v, "f32[512,512]", name="y")
     compiled = compile_graph("test", builder.graph(), CHIP, Options(tile_columns=512))
     rings = BanksByRole(compiled.layers, CHIP)
-    made = {node.kind: node.output for node in compiled.layers.nodes}
+    made = {node.word(): node.output for node in compiled.layers.nodes}
     few, repeated = (rings.wish_of(made[kind]).ranges for kind in ("reduce", "repeat"))
     result, turned, held = (rings.wish(role).ranges for role in ("result", "turned", "stationary"))
     assert {*few} == {*held}

@@ -8,6 +8,7 @@ import pytest
 
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.ir.nodes import StoreNode
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.banks import ROLES, Ring, _dealt
 from systolic.compiler.place.free_bytes import Room, Wish
@@ -22,7 +23,7 @@ def tile(name: str) -> MatrixTile:
 
 
 def reads(*names: str) -> Task:
-    return Task("store", 0, tuple(map(tile, names)), ())
+    return Task(StoreNode, 0, tuple(map(tile, names)), ())
 
 
 @pytest.mark.parametrize(

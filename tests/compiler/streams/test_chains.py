@@ -30,6 +30,18 @@ def joined(graph: Graph, chip: Chip, *, apart: bool = False) -> list[list[str]]:
     ]
 
 
+def test_what_is_made_of_the_results_of_a_lone_reduction_needs_no_whole_axes():
+    builder = GraphBuilder("dram")
+    x = builder.tensor("x", "f32[256,8,8]")
+    sums = builder.add("reduce", (x,), name="sums", reduction="sum", axes=(0, 2))
+    squares = builder.add("activation", (sums,), name="squares", function="square")
+    given = {"operator": "multiply", "broadcast_dimensions": (1,)}
+    builder.add("binary", (x, squares), name="z", **given)
+    graph = builder.graph()
+    assert joined(graph, ideal(), apart=True) == [["reduce"], ["activation"], ["binary"]]
+    assert is_right(graph, ideal(), Random(2))
+
+
 def softmax(shape: str) -> Graph:
     builder = GraphBuilder("dram")
     builder.add("softmax", (builder.tensor("x", shape),), shape, name="y")

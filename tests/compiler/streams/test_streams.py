@@ -166,6 +166,16 @@ def test_ordinary_work_runs_well(name):
     assert SCRIPT["measured"](graph, chip, values=False, seed=0) <= 2.5 * denominator
 
 
+@pytest.mark.parametrize("name", [IDEAL, "neuroncore_v2"])
+def test_an_operand_in_another_order_is_turned_first(name):
+    chip, builder = load_chip(CHIPS / f"{name}.toml"), GraphBuilder("dram")
+    x, y = builder.tensor("x", "f32[256,256]"), builder.tensor("y", "f32[256,256]{0,1}")
+    builder.add("binary", (x, y), "f32[256,256]", name="z", operator="add")
+    assert is_right(builder.graph(), chip, Random(3))
+    compiled = compile_graph("test", builder.graph(), chip, judge=judge_on(chip))
+    assert [place.name for place in compiled.layers.dram] == ["x", "y", "y.relaid", "z"]
+
+
 def test_dimensions_that_lie_alike_are_one():
     chip, counts = load_chip(CHIPS / f"{IDEAL}.toml"), set()
     for dims in ("33,33,3,2", "99,66", "6534"):

@@ -14,7 +14,7 @@ import systolic
 from support.chips import able_chip, ideal_chip
 from support.compare_traces import assert_same
 from systolic.compiler import compile_graph, pipeline
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, MultiplyNode, StoreNode
 from systolic.compiler.ir.tasks import MatrixTile, Tiled
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.schedule.schedule import schedule
@@ -66,17 +66,18 @@ def shown(tiled: Tiled, first: int = 0) -> str:
     """
     words = []
     for task in tiled.tasks:
-        if task.kind == "multiply":
+        if task.kind is MultiplyNode:
             k, col = task.rows[0].first // ROWS, task.cols[0].first // ROWS
             moving = "+".join(str(span.first // ROWS) for span in task.moving)
             words.append(f"{'abc'[task.node - first]}{k}{col}{moving}")
-        elif task.kind == "store":
+        elif task.kind is StoreNode:
             words.append("s")
     return " ".join(words)
 
 
 def tiles(layers: Layers, name: str) -> list[MatrixTile]:
-    matrix = next(each for each in layers.matrices if each.tensor == name and each.source == "dram")
+    loaded = (m for m in layers.matrices if m.tensor == name and m.source.kind == "dram")
+    matrix = next(loaded)
     return [MatrixTile(matrix.name, 0, row, 0) for row in range(-(-matrix.rows // ROWS))]
 
 
@@ -129,7 +130,7 @@ def test_no_more_sums_grow_than_there_are_banks(banks):
     verify_tiled(found, layers)
     growing, most = set[tuple[int, int, int]](), 0
     for task in found.tasks:
-        for col in task.cols if task.kind == "multiply" else ():
+        for col in task.cols if task.kind is MultiplyNode else ():
             for span in task.moving:
                 growing.add((task.node, col.first, span.first))
                 most = max(most, len(growing))

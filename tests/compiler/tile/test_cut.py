@@ -11,6 +11,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.ir.nodes import MultiplyNode, TurnNode
 from systolic.config import load_chip
 from systolic.errors import CompileError
 from systolic.isa import Copy, MatMul
@@ -30,16 +31,16 @@ def small_integers(graph: Graph) -> dict[str, np.ndarray]:
 
 
 def kinds(compiled) -> list[str]:
-    return [kind for kind, _ in groupby(task.kind for task in compiled.tiled.tasks)]
+    return [kind for kind, _ in groupby(task.kind.word() for task in compiled.tiled.tasks)]
 
 
 def open_sums_at_turns(compiled) -> list[int]:
     """Return, for each turn, how many groups of sums have begun before it and not ended."""
     found, opened = [], 0
     for task in compiled.tiled.tasks:
-        if task.kind == "turn":
+        if task.kind is TurnNode:
             found.append(opened)
-        elif task.kind == "multiply":
+        elif task.kind is MultiplyNode:
             opened += task.first - task.last
     return found
 
@@ -89,7 +90,7 @@ def test_a_result_is_turned_when_the_next_sums_are_done():
     inputs = small_integers(graph)
     run = systolic.run(graph, chip, inputs, options=Options(stationary="lhs"))
     assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
-    order = [task.kind for task in run.compiled.tiled.tasks if task.kind != "store"]
+    order = [task.kind.word() for task in run.compiled.tiled.tasks if task.kind.word() != "store"]
     assert order[:3] == ["multiply", "multiply", "turn"]
     assert order[-2:] == ["turn", "turn"]
 
@@ -158,7 +159,7 @@ def test_a_row_of_a_tile_asks_each_channel_once_where_nothing_is_multiplied():
 def test_turns_go_down_until_a_tile_of_the_result_is_complete():
     chip = load_chip("configs/chips/ddr4_128x128.toml")
     tasks = compile_graph("test", transposed((512, 512)), chip, Options(via="pe")).tiled.tasks
-    read = [(task.reads[0].row, task.reads[0].col) for task in tasks if task.kind == "turn"]
+    read = [(task.reads[0].row, task.reads[0].col) for task in tasks if task.kind is TurnNode]
     assert read == [(row, col) for rows in ((0, 1), (2, 3)) for col in (0, 1) for row in rows]
 
 
@@ -187,7 +188,7 @@ def test_sums_are_finished_tile_by_tile_unless_weights_arrive_late(last, bytes_p
     chip = ideal_chip(4, 4, result_buffer={"banks": 32, "bank_bytes": 64}, dram=dram)
     graph = product_of_a_product(last)
     compiled = compile_graph("run", graph, chip, Options(stationary="lhs"))
-    nodes = [(node.layer, node.kind) for node in compiled.layers.nodes]
+    nodes = [(node.layer, node.word()) for node in compiled.layers.nodes]
     node = nodes.index(("sums", "multiply"))
     begun = [task for task in compiled.tiled.tasks if task.node == node and task.first]
     assert len(begun) == groups

@@ -8,6 +8,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph, plans
+from systolic.compiler.ir.nodes import ConvertNode, MultiplyNode
 from systolic.compiler.tile.flow import in_order_of_flow, waits_for_engines
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.isa import Copy
@@ -57,7 +58,7 @@ def test_the_array_goes_on_before_engines_are_done_with_the_last_matrix():
     (context,) = (n for name, n in made.items() if name.startswith("context"))
     tasks = compiled.tiled.tasks
     first = next(n for n, task in enumerate(tasks) if task.node == context)
-    worked = {t.kind for t in tasks[first:] if t.number == 5}
+    worked = {t.kind.word() for t in tasks[first:] if t.number == 5}
     assert {"reduce", "convert"} <= worked
 
 
@@ -117,7 +118,8 @@ def test_copies_come_right_before_what_takes_them():
     sums = builder.matmul(x, w, "f32[8,8]")
     builder.matmul(builder.layer_norm(sums, factors, terms), v, "f32[8,8]", name="y")
     kinds = [
-        task.kind for task in compile_graph("run", builder.graph(), ideal_chip(4, 4)).tiled.tasks
+        task.kind.word()
+        for task in compile_graph("run", builder.graph(), ideal_chip(4, 4)).tiled.tasks
     ]
     assert "repeat" in kinds
     assert kinds.index("multiply") < kinds.index("repeat")
@@ -145,7 +147,7 @@ def test_what_feeds_engines_is_multiplied_before_what_they_do_not_wait_for():
     layers = [
         compiled.layers.nodes[task.node].layer
         for task in compiled.tiled.tasks
-        if task.kind == "multiply"
+        if task.kind is MultiplyNode
     ]
     last_value = max(n for n, layer in enumerate(layers) if layer == "values")
     last_scores = max(n for n, layer in enumerate(layers) if layer == "scores")
@@ -154,7 +156,7 @@ def test_what_feeds_engines_is_multiplied_before_what_they_do_not_wait_for():
 
 def test_the_engine_that_takes_a_task_in_the_model_does_it():
     compiled = compile_graph("run", attention(6, 8), ideal_chip(4, 4))
-    named = {task.engine for task in compiled.tiled.tasks if task.kind == "convert"}
+    named = {task.engine for task in compiled.tiled.tasks if task.kind is ConvertNode}
     assert named == {"activation", "pooling"}
     drains = {
         each.engine for each in compiled.program.instructions if isinstance(each, Copy)

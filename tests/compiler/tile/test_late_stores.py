@@ -12,7 +12,15 @@ import systolic
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.compiler import Options, compile_graph, plans
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, TensorInDram
+from systolic.compiler.ir.nodes import (
+    MADE,
+    ConvertNode,
+    Layers,
+    Matrix,
+    Source,
+    StoreNode,
+    TensorInDram,
+)
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.tile.late_stores import brings_and_stores, with_late_stores
 from systolic.hw.spec import Chip
@@ -32,16 +40,16 @@ def place(name: str, start: int) -> TensorInDram:
 
 
 def matrix(name: str, dram: str = "") -> Matrix:
-    source = "dram" if dram else "node"
-    return Matrix(name, name, "f32", (), 8, 4, ((0,), (1,)), source, dram)
+    source = Source("dram", dram) if dram else MADE
+    return Matrix(name, name, "f32", (8, 4), ((0,), (1,)), source)
 
 
 def passing_through(back: bool = False) -> tuple[Layers, Tiled]:
     """Return three tiles that come from x, are made and go to y; back: the third is one of y."""
     nodes = (
-        Node("convert", "y", ("a",), "b"),
-        Node("store", "y", ("b",), "", dram="y"),
-        Node("convert", "y", ("c",), "b"),
+        ConvertNode("y", ("a",), "b"),
+        StoreNode("y", ("b",), "y", ()),
+        ConvertNode("y", ("c",), "b"),
     )
     matrices = matrix("a", "x"), matrix("b"), matrix("c", "y")
     layers = Layers(nodes, matrices, (place("x", 0), place("y", 128)), (), ())
@@ -50,15 +58,15 @@ def passing_through(back: bool = False) -> tuple[Layers, Tiled]:
         source, node = ("c", 2) if back and number == 2 else ("a", 0)
         made = MatrixTile("b", 0, number, 0)
         tasks += [
-            Task("convert", node, (MatrixTile(source, 0, number, 0),), (made,)),
-            Task("store", 1, (made,), ()),
+            Task(ConvertNode, node, (MatrixTile(source, 0, number, 0),), (made,)),
+            Task(StoreNode, 1, (made,), ()),
         ]
     return layers, Tiled((4, 4), (), tuple(tasks))
 
 
 def order(tiled: Tiled) -> str:
     """Return the tasks as letters: a load and its work, or a store, with the row of the tile."""
-    return " ".join(f"{t.kind[0]}{t.reads[0].row}" for t in tiled.tasks)
+    return " ".join(f"{t.kind.word()[0]}{t.reads[0].row}" for t in tiled.tasks)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +88,8 @@ def test_a_store_stands_behind_later_tasks_but_before_loads_of_its_place(late, b
 
 def test_work_that_brings_nothing_or_stores_nothing_stays_as_it_is():
     layers, tiled = passing_through()
-    stores = tuple(task for task in tiled.tasks if task.kind == "store")
-    others = tuple(task for task in tiled.tasks if task.kind != "store")
+    stores = tuple(task for task in tiled.tasks if task.kind is StoreNode)
+    others = tuple(task for task in tiled.tasks if task.kind.word() != "store")
     assert not any(
         brings_and_stores(Tiled((4, 4), (), tasks), layers) for tasks in (stores, others)
     )

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from systolic.compiler.cost.dram import burst_time, bus_cycles, scattered_cycles
-from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced, segments
+from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, segments
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.hw.datatypes import data_type
@@ -25,6 +25,7 @@ from systolic.hw.formulas.dram import (
 from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.isa.access import coalesced
 from systolic.layout import Shape
 
 SAMPLE = 8, 256

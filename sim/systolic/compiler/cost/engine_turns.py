@@ -16,7 +16,7 @@ from systolic.compiler.cost.engines import (
     engine_cycles,
     engines_able,
 )
-from systolic.compiler.ir.nodes import Layers, Matrix
+from systolic.compiler.ir.nodes import Layers, Matrix, MultiplyNode, TurnNode
 from systolic.compiler.ir.windows import StridedWindow
 from systolic.hw.formulas.timing import load_reads, result_cycles, turn_interval_cycles
 from systolic.hw.spec import Chip
@@ -51,13 +51,13 @@ def turned_by_engine(
     Beside products the array turns everything: bounds of products count on it. So it does where
     rows share partitions.
     """
-    if any(node.kind == "multiply" for node in layers.nodes) or any(
+    if any(isinstance(node, MultiplyNode) for node in layers.nodes) or any(
         isinstance(matrix.window, StridedWindow) for matrix in layers.matrices
     ):
         return {}
     found = {}
     for number, node in enumerate(layers.nodes):
-        if node.kind == "turn":
+        if isinstance(node, TurnNode):
             ends = layers.matrix(node.inputs[0]), layers.matrix(node.output)
             if side := _side(chip, options, ends, block):
                 found[number] = side
@@ -70,7 +70,7 @@ def _side(chip: Chip, options: Options, ends: tuple[Matrix, Matrix], block: tupl
     rows, cols = source.rows, source.cols
     if not may_turn(chip, options, rows, cols) or source.dtype != made.dtype:
         return 0
-    if any(end.window or end.repeats for end in ends):
+    if any(end.window or end.lies.repeats for end in ends):
         return 0
     (p, q), (tall, wide) = source.block or block, made.block or block
     if rows > min(p, wide) or cols > min(q, tall):

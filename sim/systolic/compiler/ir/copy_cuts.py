@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from systolic.isa import Access, Copy
-from systolic.isa.access import MAX_PAIRS, Pattern
+from systolic.isa.access import MAX_PAIRS, coalesced
 from systolic.spans import Span
 
 
@@ -51,8 +51,8 @@ class CopyDigits:
             starts[0] += values.first * digit.source * self.copy.source.element_bytes
             starts[1] += values.first * digit.target * self.copy.target.element_bytes
             digits[number] = digit._replace(size=values.count)
-        source = _merged([(digit.source, digit.size) for digit in digits])
-        target = _merged([(digit.target, digit.size) for digit in digits])
+        source = coalesced(tuple((digit.source, digit.size) for digit in digits))
+        target = coalesced(tuple((digit.target, digit.size) for digit in digits))
         if max(len(source), len(target)) > MAX_PAIRS:
             return None
         return replace(
@@ -83,18 +83,6 @@ def copy_digits(copy: Copy) -> CopyDigits | None:
 
 def _inwards(access: Access) -> list[tuple[int, int]]:
     return [(step, count) for step, count in access.pattern if count > 1]
-
-
-def _merged(pairs: Sequence[tuple[int, int]]) -> Pattern:
-    found: list[tuple[int, int]] = []
-    for step, count in pairs:
-        if count == 1:
-            continue
-        if found and found[-1][0] == step * count:
-            found[-1] = (step, found[-1][1] * count)
-        else:
-            found.append((step, count))
-    return tuple(found) or ((1, 1),)
 
 
 def joined(copies: Sequence[Copy]) -> list[Copy]:
@@ -147,7 +135,7 @@ def _as_one(series: Sequence[Copy]) -> Sequence[Copy]:
     ends = []
     for here, there in ((first.source, second.source), (first.target, second.target)):
         step = (there.start - here.start) // here.element_bytes
-        pattern = _merged([(step, len(series)), *here.pattern])
+        pattern = coalesced(((step, len(series)), *here.pattern))
         if len(pattern) > MAX_PAIRS:
             return series
         ends.append(replace(here, pattern=pattern))

@@ -16,7 +16,7 @@ from systolic.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Diagonal:
+class DiagonalTiles:
     """How many taps and channels there are, and p, the rows of a block."""
 
     taps: int

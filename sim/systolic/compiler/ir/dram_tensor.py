@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from systolic.arrays import Integers
 from systolic.isa import Access, Buffer
-from systolic.isa.access import MAX_PAIRS, Pattern
+from systolic.isa.access import MAX_PAIRS, Pattern, coalesced
 from systolic.layout import COMBINE, Shape
 from systolic.spans import Span
 
@@ -259,16 +259,3 @@ def _fitting(segment: Segment) -> Iterator[Segment]:
         return
     for part in _split(segment):
         yield from _fitting(part)
-
-
-def coalesced(pairs: Pattern) -> Pattern:
-    """Merge pairs that continue one another, and drop pairs of one."""
-    merged: list[tuple[int, int]] = []
-    for step, count in pairs:
-        if count == 1:
-            continue
-        if merged and merged[-1][0] == step * count:
-            merged[-1] = (step, merged[-1][1] * count)
-        else:
-            merged.append((step, count))
-    return tuple(merged) or ((1, 1),)

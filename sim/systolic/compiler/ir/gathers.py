@@ -54,14 +54,6 @@ class PlaceValues(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Gather:
-    """All parts, which together make every element of a result once. value: without a source."""
-
-    parts: tuple[GatherPart, ...]
-    value: float | PlaceValues = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class GatheredBox:
     """A box of a tensor's elements, and where they come from.
 

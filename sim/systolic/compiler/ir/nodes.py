@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
-from systolic.compiler.ir.diagonal import Diagonal
-from systolic.compiler.ir.gathers import Gather
+from systolic.compiler.ir.diagonal import DiagonalTiles
+from systolic.compiler.ir.gathers import GatherPart, PlaceValues
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.pixels import PooledPixels
 from systolic.compiler.ir.windows import AnyWindow
@@ -23,80 +23,87 @@ from systolic.layout import Shape
 from systolic.spans import Span
 
 Axes = tuple[tuple[int, ...], ...]
-Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
-NodeKind = Literal[
-    "multiply",
-    "diagonal",
-    "turn",
-    "bounce",
-    "move",
-    "gather",
-    "convert",
-    "reduce",
-    "rows",
-    "pool",
-    "repeat",
-    "unpack",
-    "pack",
-    "store",
-]
-NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
-"""Each pass has a table with a row for each of them (`for_every_kind`)."""
-
-_Row = TypeVar("_Row")
 
 
-def for_every_kind(table: Mapping[NodeKind, _Row]) -> Mapping[NodeKind, _Row]:
-    """Return a pass's table of node kinds; raise KeyError at import if a kind has no row."""
-    if missing := set(NODE_KINDS) - table.keys():
-        raise KeyError(f"no row for node kind {', '.join(sorted(missing))}")
-    return table
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the elements of a matrix come from: the chip at cycle 0, DRAM, or a node.
+
+    dram: the place that they are brought from. picked: the row of the place for each row of the
+    matrix (none: the same).
+    """
+
+    kind: Literal["state_buffer", "dram", "node"]
+    dram: str = ""
+    picked: tuple[int, ...] = ()
+
+
+GIVEN, MADE = Source("state_buffer"), Source("node")
+
+
+@dataclass(frozen=True, slots=True)
+class UnbrokenRows:
+    """Rows of tiles that lie one behind the other from one byte on.
+
+    width: how many elements of a partition there are from one row of tiles to the next. partition:
+    the one of the first row. byte: where they must begin (None: anywhere).
+    """
+
+    width: int
+    partition: int
+    byte: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """How a matrix lies on the chip, and how its tiles come and go.
+
+    rows: the unbroken rows in which it lies (None: its tiles may lie anywhere). window: how it lies
+    in another matrix, if it has no tiles of its own. keep: it must stand in the state buffer at the
+    end. shared: how many queues together move each of its tiles (0: as the schedule finds best).
+    repeats: its only row of tiles stands for every row of tiles of a result.
+    """
+
+    rows: UnbrokenRows | None = None
+    window: AnyWindow | None = None
+    keep: bool = False
+    shared: int = 0
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """A tensor as a batch of matrices whose rows lie on partitions.
 
-    axes: for each of (batch..., row, column) the dimensions of the tensor that make it up, major to
-    minor. source: whether the matrix is given at cycle 0, brought from DRAM, or made by a node.
-    dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
-    buffer at the end. block: its own tile T(p,q), if not the compilation's. width: of a
-    matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
-    from one row of tiles to the next; None: its tiles may lie anywhere. partition: the one of its
-    first row. byte: where unbroken rows must begin; None: anywhere. window: how it lies in
-    another matrix, if it has no tiles of its own. shared: how many queues together move each of its
-    tiles (0: as the schedule finds best). repeats: its only row of tiles stands for every row of
-    tiles of a result. picked: of a matrix from DRAM, the row of the place for each of its rows
-    (none: the same). bank: where its tiles rather lie, so that units that work at the same time
-    have ports of their own (None: as its use says).
+    dims: [batch..., rows, columns]. axes: for each of them the dimensions of the tensor that make
+    it up, major to minor. block: its own tile T(p,q), if not the compilation's.
     """
 
     name: str
     tensor: str
     dtype: str
-    batch: tuple[int, ...]
-    rows: int
-    cols: int
+    dims: tuple[int, ...]
     axes: Axes
-    source: Source
-    dram: str = ""
-    keep: bool = False
+    source: Source = MADE
     block: tuple[int, int] | None = None
-    width: int | None = None
-    partition: int = 0
-    byte: int | None = None
-    window: AnyWindow | None = None
-    shared: int = 0
-    repeats: bool = False
-    picked: tuple[int, ...] = ()
-    bank: int | None = None
+    lies: Lies = Lies()
 
     @property
-    def holder(self) -> str:
-        """Return the name of the matrix in whose tiles the elements lie."""
-        return self.window.holder if self.window else self.name
+    def batch(self) -> tuple[int, ...]:
+        """Return the sizes of the batch."""
+        return self.dims[:-2]
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows each matrix has."""
+        return self.dims[-2]
+
+    @property
+    def cols(self) -> int:
+        """Return how many columns each matrix has."""
+        return self.dims[-1]
 
     @property
     def matrices(self) -> int:
@@ -109,33 +116,38 @@ class Matrix:
         return math.prod(self.dims) * data_type(self.dtype).size_bytes
 
     @property
-    def dims(self) -> tuple[int, ...]:
-        """Return [batch..., rows, columns]."""
-        return (*self.batch, self.rows, self.cols)
+    def window(self) -> AnyWindow | None:
+        """Return how it lies in another matrix, if it has no tiles of its own."""
+        return self.lies.window
+
+    @property
+    def holder(self) -> str:
+        """Return the name of the matrix in whose tiles the elements lie."""
+        return self.lies.window.holder if self.lies.window else self.name
+
+    @property
+    def partition(self) -> int:
+        """Return the partition of the first row."""
+        return self.lies.rows.partition if self.lies.rows else 0
+
+    def lying(self, **how: Any) -> Matrix:
+        """Return the same matrix with other fields of `Lies`."""
+        return replace(self, lies=replace(self.lies, **how))
 
     def anew(self, name: str) -> Matrix:
         """Return a matrix like this one for a node to make: it lies nowhere yet."""
-        return replace(
-            self,
-            name=name,
-            source="node",
-            dram="",
-            keep=False,
-            width=None,
-            partition=0,
-            byte=None,
-            window=None,
-        )
+        made = replace(self, name=name, source=MADE)
+        return made.lying(rows=None, window=None, keep=False)
 
     def seen_in(self, window: AnyWindow, name: str) -> Matrix:
         """Return a matrix like this one within the tiles of a window's holder, as the window says.
 
         Where these tiles lie, and whether they are kept, is the holder's business.
         """
-        return replace(self, name=name, window=window, keep=False, width=None, byte=None)
+        return replace(self, name=name).lying(rows=None, window=window, keep=False)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source.kind})"
 
 
 def spread_place(operand: Matrix, out: Matrix, place: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -146,7 +158,7 @@ def spread_place(operand: Matrix, out: Matrix, place: tuple[int, int, int]) -> t
     number, row, col = place
     return (
         operand_number(operand, out, number),
-        row % operand.rows if operand.repeats else row,
+        row % operand.rows if operand.lies.repeats else row,
         0 if operand.cols == 1 else col,
     )
 
@@ -177,52 +189,39 @@ def rows_beside(operand: Matrix, out: Matrix, number: int, rows: Span) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One piece of work.
+    """One piece of work, of the operation `layer`: a matrix is made of the inputs."""
 
-    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
-    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out. `fold`:
-    how many neighbouring rows k of the tensors each partition has, which says in which order they
-    are added (`folded_rows.RowFold`).
-    diagonal: the square tiles of a stationary matrix that are not zero, each with one column of the
-    input along its diagonal, as `diagonal` says; a multiply by it leaves all other tiles out. turn:
-    the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back. move:
-    the same elements as other matrices, on the chip, as `change` says. gather: boxes of the inputs,
-    and of one value, as `gather` says. convert: an engine runs `step` on every element, such as a
-    Copy to another type; with `reduced`, its segments of columns are summed up by the same
-    instructions, as a reduce would. reduce: one column of each segment of columns, as many as a
-    block has rows, by the Pool in `step`. rows: whole rows of all inputs make whole rows, by the
-    instruction in `step`; `backwards`: from the last column to the first. An input of other rows is
-    there for all of them. pool: one column of each window of pixels, as `pooled`
-    says. repeat: the only row of a matrix in every partition of a tile. unpack: the elements of
-    `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
-    `background`: work writes over some of the elements that are unpacked or stored. store: to the
-    DRAM tensor `dram`, seen as the input's axes (or `axes`). Inputs of a step that have one row of
-    tiles, one column or one matrix broadcast. engine: that copies out what a turn makes ("": as the
-    schedule finds best).
-    """
-
-    kind: NodeKind
     layer: str
     inputs: tuple[str, ...]
     output: str
-    dram: str = ""
-    axes: Axes = ()
-    change: ChangeOfView | None = None
-    gather: Gather | None = None
-    pooled: PooledPixels | None = None
-    diagonal: Diagonal | None = None
-    step: LaneStep = COPY
-    bits: int = 0
-    background: bool = False
-    reduced: str = ""
-    fold: int = 1
-    engine: str = ""
-    backwards: bool = False
+
+    @classmethod
+    def word(cls) -> str:
+        """Return the word for nodes of this class."""
+        return cls.__name__.removesuffix("Node").lower()
 
     @property
     def made(self) -> tuple[str, ...]:
         """Return the names of the matrices that the node makes."""
-        return tuple(name for name in (self.output, self.reduced) if name)
+        return (self.output,)
+
+    @property
+    def others(self) -> tuple[tuple[str, str], ...]:
+        """Return the further operands of a step: field of the instruction, and matrix."""
+        return ()
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.made)} = {self.word()}({', '.join(self.inputs)})"
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedNode(Node):
+    """A node that is done by an engine's instruction, or of which it takes the sums out.
+
+    Inputs of the step that have one row of tiles, one column or one matrix broadcast.
+    """
+
+    step: LaneStep = COPY
 
     @property
     def others(self) -> tuple[tuple[str, str], ...]:
@@ -230,9 +229,161 @@ class Node:
         names = self.step.others
         return tuple(zip(names, self.inputs[len(self.inputs) - len(names) :], strict=True))
 
+
+@dataclass(frozen=True, slots=True)
+class MultiplyNode(SteppedNode):
+    """result[p, q] = sum over k of stationary[k, p] * moving[k, q]: the first two inputs.
+
+    It is done for each matrix of the result; the inputs' batches broadcast. The step takes the sums
+    out. diagonal: the tiles of the stationary matrix that are not zero (None: all); the others are
+    left out. fold: how many neighbouring rows k of the tensors each partition has, which says in
+    which order they are added (`folded_rows.RowFold`).
+    """
+
+    diagonal: DiagonalTiles | None = None
+    fold: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DiagonalNode(Node):
+    """Square tiles with one column of the input along the diagonal of each, as `tiles` says."""
+
+    tiles: DiagonalTiles
+
+
+@dataclass(frozen=True, slots=True)
+class TurnNode(Node):
+    """The transpose of each matrix, by an identity product or by an engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class BounceNode(Node):
+    """The transpose of each matrix, by a trip to DRAM and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveNode(Node):
+    """The same elements as other matrices, on the chip, as `change` says."""
+
+    change: ChangeOfView
+
+
+@dataclass(frozen=True, slots=True)
+class GatherNode(Node):
+    """Boxes of the inputs and of one value: together every element of the result once."""
+
+    parts: tuple[GatherPart, ...]
+    value: float | PlaceValues = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertNode(SteppedNode):
+    """The step on every element, such as a Copy to another type.
+
+    reduced: the matrix of the sums of segments of columns, which the same instructions make, as a
+    reduction would ("": none).
+    """
+
+    reduced: str = ""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return the names of the matrices that the node makes."""
+        return (self.output, self.reduced) if self.reduced else (self.output,)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceNode(SteppedNode):
+    """One column of each segment of columns, as many as a block has rows, by a Pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsNode(SteppedNode):
+    """Whole rows of all inputs make whole rows; an input of other rows is there for all of them.
+
+    backwards: from the last column to the first.
+    """
+
+    backwards: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNode(SteppedNode):
+    """One column of each window of pixels."""
+
+    pooled: PooledPixels
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatNode(Node):
+    """The only row of a matrix in every partition of a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackNode(Node):
+    """The elements of `bits` in each byte, a byte for each.
+
+    background: work writes over some of the elements.
+    """
+
+    bits: int
+    background: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PackNode(Node):
+    """Bytes of elements of `bits`, which are lost."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNode(Node):
+    """A matrix is written to the place `dram`, seen as `axes`; it makes none.
+
+    background: work writes over some of the elements.
+    """
+
+    output: str = field(default="", init=False)
+    dram: str
+    axes: Axes
+    background: bool = False
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return no names."""
+        return ()
+
     def __str__(self) -> str:
-        target = f"dram:{self.dram}" if self.kind == "store" else ", ".join(self.made)
-        return f"{target} = {self.kind}({', '.join(self.inputs)})"
+        return f"dram:{self.dram} = {self.word()}({', '.join(self.inputs)})"
+
+
+NODE_KINDS: tuple[type[Node], ...] = (
+    MultiplyNode,
+    DiagonalNode,
+    TurnNode,
+    BounceNode,
+    MoveNode,
+    GatherNode,
+    ConvertNode,
+    ReduceNode,
+    RowsNode,
+    PoolNode,
+    RepeatNode,
+    UnpackNode,
+    PackNode,
+    StoreNode,
+)
+"""Each pass has a table with a row for each of them (`for_every_kind`)."""
+
+_Row = TypeVar("_Row")
+
+
+def for_every_kind(table: Mapping[type[Node], _Row]) -> Mapping[type[Node], _Row]:
+    """Return a pass's table of node kinds; raise KeyError at import if a kind has no row."""
+    if missing := set(NODE_KINDS) - table.keys():
+        raise KeyError(f"no row for node kind {', '.join(sorted(each.word() for each in missing))}")
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,15 +448,18 @@ class Layers:
         """Return the same layers without the places that the compiler has chosen."""
         homes = tuple(home for home in self.homes if not home.chosen)
         fixed = {home.matrix for home in homes}
-        matrices = tuple(m if m.name in fixed else replace(m, width=None) for m in self.matrices)
+        matrices = tuple(m if m.name in fixed else m.lying(rows=None) for m in self.matrices)
         return replace(self, matrices=matrices, homes=homes)
 
     @property
     def only_moves(self) -> bool:
         """Return whether nodes only move elements on the chip, or unpack and pack them."""
-        kinds = {node.kind for node in self.nodes}
-        casts = any(node.kind == "convert" and node.step.cls is not Copy for node in self.nodes)
-        return not self.dram and not casts and kinds <= {"move", "convert", "unpack", "pack"}
+        copies = (
+            isinstance(node, MoveNode | UnpackNode | PackNode)
+            or (isinstance(node, ConvertNode) and node.step.cls is Copy)
+            for node in self.nodes
+        )
+        return not self.dram and all(copies)
 
     def shown(self, tensor: str) -> Axes:
         """Return the axes as which a kept output stands in the state buffer."""

@@ -16,9 +16,9 @@ from typing import TypeVar
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.compiler.ir.dram_tensor import Segment, coalesced, segments
+from systolic.compiler.ir.dram_tensor import Segment, segments
 from systolic.compiler.ir.ranges import spans
-from systolic.isa.access import Pattern
+from systolic.isa.access import Pattern, coalesced
 from systolic.spans import Span
 
 _Numbers = TypeVar("_Numbers", int, Integers)

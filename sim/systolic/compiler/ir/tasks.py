@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from systolic.compiler.ir.nodes import Matrix, NodeKind
+from systolic.compiler.ir.nodes import Matrix, Node
 from systolic.layout import Decomposition, Shape, decompose
 from systolic.spans import Span
 
@@ -47,7 +47,7 @@ class Task:
     engine: which engine is to do an engine's part of it, "" if it need not be a certain one.
     """
 
-    kind: NodeKind
+    kind: type[Node]
     node: int
     reads: tuple[MatrixTile, ...]
     writes: tuple[MatrixTile, ...]

@@ -18,7 +18,18 @@ from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.moves import UNLIMITED, move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node, Source
+from systolic.compiler.ir.nodes import (
+    GIVEN,
+    MADE,
+    Axes,
+    ConvertNode,
+    Layers,
+    Matrix,
+    MoveNode,
+    Node,
+    RepeatNode,
+    TurnNode,
+)
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import as_rows, in_unbroken_rows
 from systolic.compiler.lower.dram_places import DramPlaces
@@ -35,7 +46,7 @@ from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
-MAKES_ONE = ("convert", "turn", "move", "repeat")
+MAKES_ONE = (ConvertNode, TurnNode, MoveNode, RepeatNode)
 """Kinds of nodes that do nothing but make a matrix on the chip."""
 
 BY_FAR = 4
@@ -98,9 +109,9 @@ class LayerBuilder(ViewMaker):
     def layers(self) -> Layers:
         """Return the layers with all nodes and matrices."""
         nodes = self._needed()
-        used = {n for node in nodes for n in (*node.inputs, node.output, node.reduced)}
+        used = {n for node in nodes for n in (*node.inputs, *node.made)}
         used |= {kept.matrix for kept in self._kept}
-        used |= {self._matrices[name].holder for name in used if name}
+        used |= {self._matrices[name].holder for name in used}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
         kept, choices = tuple(self._kept), tuple(self._choices)
         places, homes = self.dram.places(), self.homes.given()
@@ -111,8 +122,8 @@ class LayerBuilder(ViewMaker):
         wanted = {self._matrices[kept.matrix].holder for kept in self._kept}
         found = list[Node]()
         for node in reversed(self._nodes):
-            made = [self._matrices[name].holder for name in (node.output, node.reduced) if name]
-            if node.kind in MAKES_ONE and not wanted.intersection(made):
+            made = [self._matrices[name].holder for name in node.made]
+            if isinstance(node, MAKES_ONE) and not wanted.intersection(made):
                 continue
             wanted.update(self._matrices[name].holder for name in node.inputs)
             found.append(node)
@@ -149,7 +160,7 @@ class LayerBuilder(ViewMaker):
     def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
         self.placed(tensor)
-        return self.homes.unbroken(self.make(tensor, axes, "state_buffer", block), tensor, axes)
+        return self.homes.unbroken(self.make(tensor, axes, GIVEN, block), tensor, axes)
 
     def unplaced(self, tensor: str) -> bool:
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
@@ -201,7 +212,7 @@ class LayerBuilder(ViewMaker):
     def moved(self, source: Matrix, change: ChangeOfView, tensor: str, axes: Axes) -> Matrix:
         """Return the elements of `source` as the matrices of another view, moved on the chip."""
         result = self.result(tensor, axes)
-        self.node("move", (source,), result, change)
+        self.node(MoveNode, (source,), result, change)
         return result
 
     def view(self, tensor: str, axes: Axes, beside: Beside = ALONE) -> Matrix:
@@ -282,7 +293,7 @@ class LayerBuilder(ViewMaker):
         if matrix.window is None:
             return matrix
         copy = self.result(tensor, axes)
-        self.node("convert", (matrix,), copy)
+        self.node(ConvertNode, (matrix,), copy)
         return copy
 
     def _in_common_tiles(self, matrix: Matrix, tensor: str, axes: Axes) -> Matrix:
@@ -293,7 +304,7 @@ class LayerBuilder(ViewMaker):
             if seen == axes and not self.has_own_tiles(other):
                 return other
         copy = self.result(tensor, axes)
-        self.node("convert", (matrix,), copy)
+        self.node(ConvertNode, (matrix,), copy)
         return copy
 
     def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
@@ -428,13 +439,13 @@ class LayerBuilder(ViewMaker):
             self.homes.keep_in_tiles(tensor)
             return
         legal = tuple(home_views(shape))
-        there = [(m, v) for m, v in self.views(tensor) if m.source != "dram" and v in legal]
+        there = [(m, v) for m, v in self.views(tensor) if m.source.kind != "dram" and v in legal]
         if there:
             matrix, axes = min(there, key=lambda view: legal.index(view[1]))
         elif self.dram.holds(tensor) or self.options.via == "dram":
             axes = legal[0]
             loaded, matrix = self.view(tensor, axes), self.result(tensor, axes)
-            self.node("convert", (loaded,), matrix)
+            self.node(ConvertNode, (loaded,), matrix)
         else:
             matrix = self.changed(tensor, *dict.fromkeys(legal))
             axes = next(seen for found, seen in self.views(tensor) if found == matrix)
@@ -466,8 +477,7 @@ class LayerBuilder(ViewMaker):
             axes = (rows, tuple(axis for group in (*batch, cols) for axis in group))
         columns = self.size(tensor, axes[-1])
         self.placed(tensor)
-        source: Source = "state_buffer" if given else "node"
-        matrix = self.make(tensor, axes, source, (p, columns))
+        matrix = self.make(tensor, axes, GIVEN if given else MADE, (p, columns))
         home = shape if lies else in_unbroken_rows(shape, view, p)
         self.homes.lies_at(tensor, home, matrix, chosen=lies is None)
         return self.fixed(matrix, tensor, lies.width if lies else columns)

@@ -98,9 +98,6 @@ def split(mode: Mode, inner: int) -> tuple[Mode, Mode]:
     return Mode(mode.extent // inner, mode.times(inner)), Mode(inner, mode.steps)
 
 
-# Two maps of the same indices, one after the other, and backwards
-
-
 # Orders
 
 

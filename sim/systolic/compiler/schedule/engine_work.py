@@ -25,7 +25,7 @@ from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import COPY, select
 from systolic.compiler.ir.masks import SelectAccesses, mask_steps
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.nodes import ConvertNode, Layers, Matrix, MultiplyNode, operand_number
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.tiles import OnChip
 from systolic.isa import Access, Buffer, Copy, CopyPredicated, Memset, OnEngine
@@ -94,7 +94,7 @@ class EngineWork:
         self.do(step, (), (target.region,), target=made)
 
     def take_out(
-        self, node: Node, held: HeldAccess, out: MadeMatrix, where: tuple[Span, Span]
+        self, node: MultiplyNode, held: HeldAccess, out: MadeMatrix, where: tuple[Span, Span]
     ) -> None:
         """Take finished sums out of the result buffer by the step of a product."""
         if node.step == COPY:
@@ -120,7 +120,7 @@ class EngineWork:
 
     def lane_step(
         self,
-        node: Node,
+        node: MultiplyNode | ConvertNode,
         first: HeldAccess,
         out: MadeMatrix,
         where: tuple[Span, Span],
@@ -151,7 +151,7 @@ class EngineWork:
             regions.append(target.region)
         step = node.step.at(*(span.first for span in where))
         wrote = [target.region]
-        if node.reduced:
+        if isinstance(node, ConvertNode) and node.reduced:
             fields["reduced"], sums = self._sums_of(node, number, *where)
             wrote.append(sums)
         if self._tiles.shares_copies:
@@ -183,19 +183,19 @@ class EngineWork:
             for part in parts if len(parts) > 1 else (self._soonest(parts[0], self._busy),):
                 self.add(part, sources.values(), targets.values())
 
-    def _left_to(self, node: Node, work: OnEngine, made: Access) -> str:
+    def _left_to(self, node: MultiplyNode | ConvertNode, work: OnEngine, made: Access) -> str:
         """Return the engine that takes sums of images out, as another one goes over them ("": any).
 
         If one engine alone can go over the result, it does that while the other takes out the next
         sums. If it took out sums too, the first result would wait behind the last of these.
         """
-        if node.kind != "multiply":
+        if not isinstance(node, MultiplyNode):
             return ""
         if node.output not in self._goes_over:
             self._goes_over[node.output] = self._engine_beside(node, work, made)
         return self._goes_over[node.output]
 
-    def _engine_beside(self, node: Node, work: OnEngine, made: Access) -> str:
+    def _engine_beside(self, node: MultiplyNode, work: OnEngine, made: Access) -> str:
         """Return the engine of `_left_to`, if it is as fast as the one that goes over the sums."""
         out = self._matrices[node.output]
         if out.block is None or out.window is not None:
@@ -204,7 +204,7 @@ class EngineWork:
         if len(after) != 1:
             return ""
         (then,) = after
-        if then.kind != "convert" or then.others:
+        if not isinstance(then, ConvertNode) or then.others:
             return ""
         target = replace(made, dtype=self._matrices[then.output].dtype)
         goes_over = then.step(engine="", target=target, **{then.step.first: made})
@@ -226,7 +226,7 @@ class EngineWork:
         assert isinstance(found, Copy)
         return found
 
-    def _sums_of(self, node: Node, number: int, rows: Span, cols: Span) -> HeldAccess:
+    def _sums_of(self, node: ConvertNode, number: int, rows: Span, cols: Span) -> HeldAccess:
         """Return the place of the sums of a segment of columns."""
         made = Span(cols.first // self._tiles.p, 1)
         place, access = self._tiles.make_reach(self._matrices[node.reduced], number, rows, made)

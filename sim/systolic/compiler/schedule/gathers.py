@@ -16,8 +16,8 @@ from systolic.arrays import Integers
 from systolic.compiler.cost.engines import engines_able, in_best_words, on_cheapest
 from systolic.compiler.cost.moves import lane_copy
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.gathers import NOWHERE, ColumnRun, Gather, PlaceValues, runs_of, stretches
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.gathers import NOWHERE, ColumnRun, PlaceValues, runs_of, stretches
+from systolic.compiler.ir.nodes import GatherNode
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.residency import Resident
@@ -41,36 +41,33 @@ class GatherMaker:
         self,
         drafts: Drafts,
         tiles: OnChip,
-        layers: Layers,
         options: Options,
         transfers: CopyMaker,
         *,
         busy: dict[str, int],
     ) -> None:
         self._drafts, self._tiles, self._options = drafts, tiles, options
-        self._nodes, self._transfers = layers.nodes, transfers
+        self._transfers = transfers
         self._busy = busy
 
-    def gather(self, task: Task) -> None:
+    def gather(self, task: Task, node: GatherNode) -> None:
         """Make what a tile has of one part, of the tile that the task reads if it reads one."""
-        gather = self._nodes[task.node].gather
-        assert gather is not None
         target = self._tiles.memory.resident[task.writes[0]]
         if task.reads:
-            self._copy(self._tiles.memory.resident[task.reads[0]], target, task, gather)
+            self._copy(self._tiles.memory.resident[task.reads[0]], target, task, node)
         else:
-            self._fill(target, task, gather)
+            self._fill(target, task, node)
 
-    def _fill(self, target: Resident, task: Task, gather: Gather) -> None:
-        (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]
+    def _fill(self, target: Resident, task: Task, node: GatherNode) -> None:
+        (rows,), (cols,), part = task.rows, task.cols, node.parts[task.number]
         across = np.flatnonzero(part.cols[cols.first : cols.stop] >= 0)
         across += cols.first - self._tiles.block(target.tile).origin[1]
-        if isinstance(gather.value, PlaceValues):
-            self._number(target, rows, cols, gather.value)
+        if isinstance(node.value, PlaceValues):
+            self._number(target, rows, cols, node.value)
             return
         dtype = data_type(self._tiles.matrices[target.tile.matrix].dtype)
         whole = dtype.numpy.kind in "iu"
-        step = partial(Memset, value=int(gather.value) if whole else gather.value)
+        step = partial(Memset, value=int(node.value) if whole else node.value)
         for down, _ in stretches(part.rows[rows.first : rows.stop]):
             self._tiles.made(target.tile).add_columns(down, across)
             for run in runs_of(across, across):
@@ -115,8 +112,8 @@ class GatherMaker:
         self._drafts.add(filled, (), (target.region,))
         target.region.end_phase()
 
-    def _copy(self, source: Resident, target: Resident, task: Task, gather: Gather) -> None:
-        (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]
+    def _copy(self, source: Resident, target: Resident, task: Task, node: GatherNode) -> None:
+        (rows,), (cols,), part = task.rows, task.cols, node.parts[task.number]
         there = self._tiles.block(source.tile)
         down, across = (
             _within(index[span.first : span.stop], first, size)

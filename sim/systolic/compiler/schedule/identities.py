@@ -11,7 +11,7 @@ from systolic.compiler.cost.engines import on_cheapest
 from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.nodes import Layers, Matrix
+from systolic.compiler.ir.nodes import ConvertNode, Layers, Matrix, TurnNode
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import RoomError
@@ -53,7 +53,7 @@ class Identities:
     def turned(self) -> Iterator[Matrix]:
         """Yield the matrices that the array turns."""
         for number, node in enumerate(self._nodes):
-            if node.kind == "turn" and number not in self.by_engine:
+            if isinstance(node, TurnNode) and number not in self.by_engine:
                 yield self._tiles.matrices[node.inputs[0]]
 
     @cached_property
@@ -63,7 +63,7 @@ class Identities:
         return frozenset(
             node.output
             for node in self._nodes
-            if node.kind == "convert"
+            if isinstance(node, ConvertNode)
             and node.output in turned
             and matrices[node.inputs[0]].dtype != matrices[node.output].dtype
         )

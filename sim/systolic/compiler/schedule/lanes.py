@@ -8,8 +8,18 @@ from functools import partial
 
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import ALONG_DIAGONAL, COPY, LaneStep
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number, rows_beside
-from systolic.compiler.ir.pixels import PooledPixels
+from systolic.compiler.ir.nodes import (
+    ConvertNode,
+    DiagonalNode,
+    Layers,
+    Matrix,
+    Node,
+    PoolNode,
+    ReduceNode,
+    RowsNode,
+    operand_number,
+    rows_beside,
+)
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.ir.windows import AnyWindow
@@ -40,14 +50,14 @@ class LaneMaker:
         self._cast_to_turn = cast_to_turn
         self._casting: dict[str, int] = {}
 
-    def convert(self, task: Task, came: int = 0) -> None:
+    def convert(self, task: Task, node: ConvertNode, came: int = 0) -> None:
         """Let an engine write one tile from another, element by element.
 
         A tile of many sums is written piece by piece, so that what reads it need not wait for all.
 
         came: in how many parts the tile that is read has come from DRAM, if not at once.
         """
-        node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
+        (rows,), (cols,) = task.rows, task.cols
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         number = operand_number(matrix, out, task.number)
         casts = out.name in self._cast_to_turn
@@ -83,7 +93,7 @@ class LaneMaker:
         all windows.
         """
         node = self._nodes[task.node]
-        if node.kind != "convert" or node.reduced or task.reads != (tile,):
+        if not isinstance(node, ConvertNode) or node.reduced or task.reads != (tile,):
             return []
         (rows,), (cols,), matrix = task.rows, task.cols, self._matrices[node.inputs[0]]
         if cols.count % many or not _is_as_held(matrix, task.number, rows, cols):
@@ -96,12 +106,12 @@ class LaneMaker:
         )
         return parts if regular else []
 
-    def diagonal(self, task: Task) -> None:
+    def diagonal(self, task: Task, node: DiagonalNode) -> None:
         """Let an engine write a weight of each lane along the diagonal of a tile, zeros beside it.
 
         A tap's weight is read again for each column, and taken where the column is the lane's.
         """
-        node, (rows,), (cols, tap) = self._nodes[task.node], task.rows, task.cols
+        (rows,), (cols, tap) = task.rows, task.cols
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         source, one = self._tiles.reach(matrix, 0, cols, tap)
         target, made = self._tiles.make_reach(out, 0, rows, cols)
@@ -109,7 +119,7 @@ class LaneMaker:
         regions = (source.region,), (target.region,)
         self._engines.do(ALONG_DIAGONAL, *regions, value=weight, target=made)
 
-    def reduce(self, task: Task) -> None:
+    def reduce(self, task: Task, node: ReduceNode) -> None:
         """Let an engine reduce a tile: whole segments of columns together, then what is left.
 
         They are as many as the sums of a bank have: so the first need not wait for all columns.
@@ -123,11 +133,11 @@ class LaneMaker:
         for some, window in windows:
             read = Span(cols.first + some.first * p, some.count * window)
             made = Span(cols.first // p + some.first, some.count)
-            self._reduce(task, read, made, window)
+            self._reduce(task, node, read, made, window)
 
-    def whole_rows(self, task: Task) -> None:
+    def whole_rows(self, task: Task, node: RowsNode) -> None:
         """Let an engine make whole rows of whole rows, by one instruction."""
-        node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
+        (rows,), (cols,) = task.rows, task.cols
         out, step = self._matrices[node.output], node.step
         fields, regions = dict[str, Access](), list[Region]()
         for name, each in zip((step.first, *step.others), node.inputs, strict=True):
@@ -147,54 +157,53 @@ class LaneMaker:
         _fit(step, fields)
         self._engines.do(step, regions, (target.region,), "", **fields)
 
-    def pool(self, task: Task) -> None:
+    def pool(self, task: Task, node: PoolNode) -> None:
         """Let an engine reduce the windows of a tile's images: of all at once, if one access can.
 
         Otherwise of one image after another, and of a large image some rows after others: as many
         as have about the pixels of one bank of sums, so that the first windows need few sums.
         """
-        pooled, (cols,) = self._nodes[task.node].pooled, task.cols
-        assert pooled is not None
+        pooled, (cols,) = node.pooled, task.cols
         made = pooled.pixels.made_columns
         images = cols.count // made
         at_once = pooled.rows_at_once(self._chip.multiply_vectors)
         if at_once < pooled.pixels.made[0]:
             for image in range(images):
-                self._pool_by_rows(task, pooled, cols.first // made + image, at_once)
+                self._pool_by_rows(task, node, cols.first // made + image, at_once)
             return
         together = images if len(pooled.pairs(images)) <= MAX_PAIRS else 1
         for first in range(0, images, together):
             pattern = pooled.pairs(together)
             number = cols.first // made + first
             read = Span(number * pooled.pixels.image_columns, 1)
-            self._pool(task, (read, pattern), Span(number * made, together * made))
+            self._pool(task, node, (read, pattern), Span(number * made, together * made))
 
     def _windows(self, node: Node) -> list[AnyWindow]:
         """Return the windows through which a node reads and writes several columns."""
         matrices = (self._matrices[name] for name in (*node.inputs, node.output))
         return [m.window for m in matrices if m.window is not None and m.cols > 1]
 
-    def _reduce(self, task: Task, read: Span, made: Span, window: int) -> None:
+    def _reduce(self, task: Task, node: ReduceNode, read: Span, made: Span, window: int) -> None:
         """Reduce windows of columns that are read to columns that are made."""
-        node, (rows,) = self._nodes[task.node], task.rows
+        (rows,) = task.rows
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         source, taken = self._tiles.reach(matrix, task.number, rows, read)
         target, given = self._tiles.make_reach(out, task.number, rows, made)
         step, regions = partial(node.step, window=window), ((source.region,), (target.region,))
         self._engines.do(step, *regions, self._engines.engine, source=taken, target=given)
 
-    def _pool_by_rows(self, task: Task, pooled: PooledPixels, image: int, at_once: int) -> None:
+    def _pool_by_rows(self, task: Task, node: PoolNode, image: int, at_once: int) -> None:
         """Reduce the windows of a large image: `at_once` rows of results at once."""
-        pixels, (height, width) = pooled.pixels, pooled.pixels.made
+        pooled, pixels, (height, width) = node.pooled, node.pooled.pixels, node.pooled.pixels.made
         for rows in spans(0, height, height, at_once):
             read = image * pixels.image_columns + rows.first * pooled.columns_down
             made = image * pixels.made_columns + rows.first * width
             pattern = pooled.pairs(1, rows.count)
-            self._pool(task, (Span(read, 1), pattern), Span(made, rows.count * width))
+            self._pool(task, node, (Span(read, 1), pattern), Span(made, rows.count * width))
 
-    def _pool(self, task: Task, read: tuple[Span, Pattern], made: Span) -> None:
+    def _pool(self, task: Task, node: PoolNode, read: tuple[Span, Pattern], made: Span) -> None:
         """Reduce the windows that lie in a pattern from a column on to columns of the result."""
-        node, (rows,), (column, pattern) = self._nodes[task.node], task.rows, read
+        (rows,), (column, pattern) = task.rows, read
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         source, first = self._tiles.reach(matrix, task.number, rows, column)
         target, given = self._tiles.make_reach(out, task.number, rows, made)

@@ -22,7 +22,7 @@ from systolic.compiler.cost.side_by_side import side_by_side
 from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import MoveNode
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
@@ -43,23 +43,20 @@ class MoveMaker:
         self,
         drafts: Drafts,
         tiles: OnChip,
-        layers: Layers,
         options: Options,
         transfers: CopyMaker,
         *,
         busy: dict[str, int],
     ) -> None:
         self._drafts, self._tiles, self._options = drafts, tiles, options
-        self._nodes, self._transfers = layers.nodes, transfers
+        self._transfers = transfers
         self._busy = busy
 
-    def move(self, task: Task) -> None:
+    def move(self, task: Task, node: MoveNode) -> None:
         """Copy the elements that one tile has of another."""
-        change = self._nodes[task.node].change
-        assert change is not None
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
         shared = self._tiles.shares_copies and not self._options.drain_engine
-        for piece in self._pieces(change, source.tile, target.tile):
+        for piece in self._pieces(node.change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
             engine = self._engine(piece, out_of.dtype)
             copy = Copy(engine=engine or "", source=out_of, target=into)

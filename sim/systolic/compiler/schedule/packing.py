@@ -15,7 +15,7 @@ from typing import Any
 from systolic.compiler.cost.engines import on_cheapest
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import LaneStep, with_each
-from systolic.compiler.ir.nodes import Layers, Node
+from systolic.compiler.ir.nodes import PackNode, UnpackNode
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
@@ -31,14 +31,13 @@ WORD, WORD_BYTES = "s32", 4
 class PackMaker:
     """Makes the instructions that unpack bytes and pack elements, whose tiles are in place."""
 
-    def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options) -> None:
+    def __init__(self, drafts: Drafts, tiles: OnChip, options: Options) -> None:
         self._drafts, self._tiles, self._options = drafts, tiles, options
-        self._nodes = layers.nodes
         self._busy: dict[str, int] = {}
 
-    def unpack(self, task: Task) -> None:
+    def unpack(self, task: Task, node: UnpackNode) -> None:
         """Write element k of every byte to every n-th place, for each k."""
-        node, packed, elements = self._ends(task)
+        packed, elements = self._ends(task)
         self._tiles.make_whole(elements)
         for number in range(BYTE_BITS // node.bits):
             target = self._every(elements, number, BYTE_BITS // node.bits)
@@ -47,9 +46,9 @@ class PackMaker:
         if node.background:
             elements.region.end_phase()
 
-    def pack(self, task: Task) -> None:
+    def pack(self, task: Task, node: PackNode) -> None:
         """Join neighbours in place, and in the last step in the bytes."""
-        node, elements, packed = self._ends(task)
+        elements, packed = self._ends(task)
         bits, apart = node.bits, 1
         while bits < BYTE_BITS:
             first, second = (self._every(elements, k * apart, 2 * apart) for k in (0, 1))
@@ -60,9 +59,9 @@ class PackMaker:
                 into, target = packed, self._tiles.make_whole(packed)
             self._do(with_each("or"), (elements,), into, left=first, right=second, target=target)
 
-    def _ends(self, task: Task) -> tuple[Node, Resident, Resident]:
+    def _ends(self, task: Task) -> tuple[Resident, Resident]:
         read, made = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
-        return self._nodes[task.node], read, made
+        return read, made
 
     def _every(self, place: Resident, first: int, step: int) -> Access:
         """Return the access to every `step`-th element of a tile's rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.nodes import Layers, Matrix, operand_number
+from systolic.compiler.ir.nodes import Matrix, MultiplyNode, operand_number
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.engine_work import EngineWork
@@ -16,16 +16,13 @@ from systolic.spans import Span
 class ProductMaker:
     """Makes the instructions of products whose tiles are all in place."""
 
-    def __init__(
-        self, drafts: Drafts, tiles: OnChip, layers: Layers, engines: EngineWork, sums: SumBanks
-    ) -> None:
+    def __init__(self, drafts: Drafts, tiles: OnChip, engines: EngineWork, sums: SumBanks) -> None:
         """Note where sums grow, and who takes them out."""
-        self._drafts, self._tiles, self._nodes = drafts, tiles, layers.nodes
+        self._drafts, self._tiles = drafts, tiles
         self._matrices, self._engines, self._sums = tiles.matrices, engines, sums
 
-    def multiply(self, task: Task) -> None:
+    def multiply(self, task: Task, node: MultiplyNode) -> None:
         """Stream the moving tiles through each stationary one, adding to the group's sums."""
-        node = self._nodes[task.node]
         a, b, out = (self._matrices[n] for n in (*node.inputs[:2], node.output))
         if not task.rows:
             self._engines.fill(task, out, node.step.settings["other"])
@@ -38,13 +35,18 @@ class ProductMaker:
             for moving in task.moving:
                 which = (task.node, task.number, cols.first, moving.first)
                 bank = self._sums.grow(which, first=task.first, last=task.last)
-                self._product(task, (b, out), cols, moving, bank)
+                self._product(task, node, (b, out), (cols, moving), bank)
 
     def _product(
-        self, task: Task, matrices: tuple[Matrix, Matrix], cols: Span, moving: Span, bank: int
+        self,
+        task: Task,
+        node: MultiplyNode,
+        matrices: tuple[Matrix, Matrix],
+        where: tuple[Span, Span],
+        bank: int,
     ) -> None:
         """Add one chunk's products to a bank; if they are the last, copy the sums out."""
-        (b, out), (rows,) = matrices, task.rows
+        (b, out), (rows,), (cols, moving) = matrices, task.rows, where
         number = operand_number(b, out, task.number)
         sums, region = self._sums.access(
             data_type(b.dtype).accumulator, cols.count, moving.count, bank
@@ -53,5 +55,4 @@ class ProductMaker:
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
         if task.last:
-            node, made = self._nodes[task.node], (out, task.number)
-            self._engines.take_out(node, (sums, region), made, (cols, moving))
+            self._engines.take_out(node, (sums, region), (out, task.number), where)

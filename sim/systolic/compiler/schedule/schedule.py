@@ -17,7 +17,25 @@ from itertools import islice, takewhile
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.engine_turns import turned_by_engine
 from systolic.compiler.ir.drafts import Draft, Drafts
-from systolic.compiler.ir.nodes import Layers, NodeKind, for_every_kind
+from systolic.compiler.ir.nodes import (
+    BounceNode,
+    ConvertNode,
+    DiagonalNode,
+    GatherNode,
+    Layers,
+    MoveNode,
+    MultiplyNode,
+    Node,
+    PackNode,
+    PoolNode,
+    ReduceNode,
+    RepeatNode,
+    RowsNode,
+    StoreNode,
+    TurnNode,
+    UnpackNode,
+    for_every_kind,
+)
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.residency import Resident, Stay
@@ -105,19 +123,19 @@ def _inwards(
     joins = chip.dma.is_spread or may_join(chip, multiplies=multiplies)
     places = {place.name: place.shape for place in layers.dram}
     come = sum(
-        load_cost(chip, places[m.dram], m.axes)
+        load_cost(chip, places[m.source.dram], m.axes)
         for m in layers.matrices
-        if m.source == "dram" and not m.window
+        if m.source.kind == "dram" and not m.window
     )
     stores, early = Counter[int](), Counter[int]()
     for number, task in enumerate(tiled.tasks):
-        if task.kind == "store":
+        if task.kind is StoreNode:
             stores[task.node] += 1
             early[task.node] += number < last_load or not joins
     go = sum(
         load_cost(chip, places[node.dram], node.axes) * early[number] // stores[number]
-        for number in stores
-        for node in (layers.nodes[number],)
+        for number, node in enumerate(layers.nodes)
+        if isinstance(node, StoreNode)
     )
     return come / (come + go) if come + go else 0.5
 
@@ -151,20 +169,20 @@ class _Scheduler:
         self._identities = Identities(self._drafts, self._tiles, layers, options, by_engine)
         self._engines = EngineWork(self._drafts, self._tiles, layers, options)
         words = chip.result_buffer.bank_words
-        if all(node.kind != "multiply" for node in layers.nodes):
+        if all(not isinstance(node, MultiplyNode) for node in layers.nodes):
             words = min(words, self._identities.most_words(words))
         made_by = self._engines, SumBanks(chip, words), self._identities
-        self.products = ProductMaker(self._drafts, self._tiles, layers, *made_by[:2])
-        self.turns = TurnMaker(self._drafts, self._tiles, layers, options, made_by)
+        self.products = ProductMaker(self._drafts, self._tiles, *made_by[:2])
+        self.turns = TurnMaker(self._drafts, self._tiles, options, made_by)
         self.lanes = LaneMaker(layers, self._tiles, self._engines, self._identities.casts)
         self.moves = MoveMaker(
-            self._drafts, self._tiles, layers, options, self.transfers, busy=self._engines.given
+            self._drafts, self._tiles, options, self.transfers, busy=self._engines.given
         )
         self.gathers = GatherMaker(
-            self._drafts, self._tiles, layers, options, self.transfers, busy=self._engines.given
+            self._drafts, self._tiles, options, self.transfers, busy=self._engines.given
         )
-        self.packing = PackMaker(self._drafts, self._tiles, layers, options)
-        self._stores = sum(task.kind == "store" for task in tiled.tasks)
+        self.packing = PackMaker(self._drafts, self._tiles, options)
+        self._stores = sum(task.kind is StoreNode for task in tiled.tasks)
         self._begun = False
         self._brought: dict[MatrixTile, Interval] = {}
         self._evictions = 0
@@ -175,7 +193,7 @@ class _Scheduler:
         seen: set[MatrixTile] = set()
         for number, task in enumerate(self._tiled.tasks):
             for tile in task.reads:
-                if self._tiles.matrices[tile.matrix].source == "dram" and tile not in seen:
+                if self._tiles.matrices[tile.matrix].source.kind == "dram" and tile not in seen:
                     seen.add(tile)
                     last = number
         return last
@@ -184,24 +202,24 @@ class _Scheduler:
         """Return whether the first tile that is stored is finished after the last tile has come."""
         finished: dict[MatrixTile, int] = {}
         for number, task in enumerate(self._tiled.tasks):
-            if task.kind == "store":
+            if task.kind is StoreNode:
                 return finished.get(task.reads[0], -1) >= self._last_load_task
             finished.update(dict.fromkeys(task.writes, number))
         return False
 
-    def _first_layer(self, kind: str) -> str:
+    def _first_layer(self, kind: type[Node]) -> str:
         """Return the operation of the first node of a kind ("" if there is none)."""
-        return next((node.layer for node in self._layers.nodes if node.kind == kind), "")
+        return next((node.layer for node in self._layers.nodes if isinstance(node, kind)), "")
 
     def run(self) -> Scheduled:
         """Return everything the later passes need."""
         matrices = self._layers.matrices
-        kept = [t for m in matrices if m.keep for t in self._tiles.all_tiles(m)]
+        kept = [t for m in matrices if m.lies.keep for t in self._tiles.all_tiles(m)]
         self._refuse_large_tasks()
         self._memory.plan(self._tiled.tasks, kept)
         pieces = self._tiles.give(matrices)
         self._tiles.reserve(matrices)
-        self._drafts.begin(self._first_layer("turn"))
+        self._drafts.begin(self._first_layer(TurnNode))
         self._identities.make()
         for number, task in enumerate(self._tiled.tasks):
             if number and self._tiled.tasks[number - 1].node != task.node:
@@ -210,7 +228,7 @@ class _Scheduler:
             self._drafts.begin(self._layers.nodes[task.node].layer)
             self._begin_images(number)
             self._task(task)
-            self._begun = self._begun or task.kind != "store"
+            self._begun = self._begun or task.kind is not StoreNode
         self._engines.copy_together()
         self.turns.results.finish()
         self._memory.begin(len(self._tiled.tasks))
@@ -264,7 +282,7 @@ class _Scheduler:
         """
         tasks, memory = self._tiled.tasks, self._memory
         task = tasks[number]
-        if task.kind != "gather" or (number and tasks[number - 1].node == task.node):
+        if task.kind is not GatherNode or (number and tasks[number - 1].node == task.node):
             return
         (made,) = task.writes
         if self._tiles.matrices[made.matrix].block is None:
@@ -308,30 +326,26 @@ class _Scheduler:
         """
         gather = self._tiled.tasks[number].node
         for task in islice(self._tiled.tasks, number, None):
-            fills = task.kind == "gather" and not task.reads
-            if task.node != gather and not fills and task.kind not in ("turn", "multiply"):
+            fills = task.kind is GatherNode and not task.reads
+            if task.node != gather and not fills and task.kind not in (TurnNode, MultiplyNode):
                 return
             for tile in task.reads:
-                if self._tiles.matrices[tile.matrix].source == "dram":
+                if self._tiles.matrices[tile.matrix].source.kind == "dram":
                     yield tile, self._layers.nodes[task.node].layer
-            if task.kind == "multiply" and task.last:
+            if task.kind is MultiplyNode and task.last:
                 return
 
     def _task(self, task: Task) -> None:
         self._gather(task.reads, task.writes)
         self._engines.begin(task)
-        _MAKERS[task.kind](self, task)
+        _MAKERS[task.kind](self, task, self._layers.nodes[task.node])
         if any(self._memory.used(tile) for tile in task.writes):
             self.turns.results.finish()
         for tile in dict.fromkeys((*task.reads, *task.writes)):
             if self._memory.used(tile):
                 self._memory.drop(self._memory.resident[tile])
 
-    def multiply(self, task: Task) -> None:
-        """Multiply tiles."""
-        self.products.multiply(task)
-
-    def store(self, task: Task) -> None:
+    def store(self, task: Task, node: StoreNode) -> None:
         """Copy a finished tile to DRAM; the last tile goes through all queues."""
         (tile,) = task.reads
         anywhere = self.transfers.joinable and self._memory.task > self._last_load_task
@@ -341,9 +355,9 @@ class _Scheduler:
             self.transfers.note_that_loads_are_over()
         if self._stores_wait:
             self.transfers.note_that_stores_wait_for_loads()
-        node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
+        resident = self._memory.resident[tile]
         number, tasks = self._memory.task, self._tiled.tasks
-        is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
+        is_last = number == len(tasks) - 1 and tasks[number - 1].kind is not StoreNode
         self._stores -= 1
         self.transfers.store(
             node, resident, anywhere=anywhere, alone=anywhere and is_last, following=self._stores
@@ -432,23 +446,23 @@ class _Scheduler:
         self._memory.drop(victim)
 
 
-_MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
+_MAKERS: Mapping[type[Node], Callable[..., None]] = for_every_kind(
     {
-        "multiply": _Scheduler.multiply,
-        "diagonal": lambda scheduler, task: scheduler.lanes.diagonal(task),
-        "turn": lambda scheduler, task: scheduler.turns.turn(task),
-        "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
-        "move": lambda scheduler, task: scheduler.moves.move(task),
-        "gather": lambda scheduler, task: scheduler.gathers.gather(task),
-        "convert": lambda scheduler, task: scheduler.lanes.convert(
-            task, len(scheduler.transfers.came.get(task.reads[0], ()))
+        MultiplyNode: lambda scheduler, *work: scheduler.products.multiply(*work),
+        DiagonalNode: lambda scheduler, *work: scheduler.lanes.diagonal(*work),
+        TurnNode: lambda scheduler, *work: scheduler.turns.turn(*work),
+        BounceNode: lambda scheduler, task, _: scheduler.transfers.bounce(task),
+        MoveNode: lambda scheduler, *work: scheduler.moves.move(*work),
+        GatherNode: lambda scheduler, *work: scheduler.gathers.gather(*work),
+        ConvertNode: lambda scheduler, task, node: scheduler.lanes.convert(
+            task, node, len(scheduler.transfers.came.get(task.reads[0], ()))
         ),
-        "reduce": lambda scheduler, task: scheduler.lanes.reduce(task),
-        "rows": lambda scheduler, task: scheduler.lanes.whole_rows(task),
-        "pool": lambda scheduler, task: scheduler.lanes.pool(task),
-        "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
-        "unpack": lambda scheduler, task: scheduler.packing.unpack(task),
-        "pack": lambda scheduler, task: scheduler.packing.pack(task),
-        "store": _Scheduler.store,
+        ReduceNode: lambda scheduler, *work: scheduler.lanes.reduce(*work),
+        RowsNode: lambda scheduler, *work: scheduler.lanes.whole_rows(*work),
+        PoolNode: lambda scheduler, *work: scheduler.lanes.pool(*work),
+        RepeatNode: lambda scheduler, *work: scheduler.transfers.repeat(*work),
+        UnpackNode: lambda scheduler, *work: scheduler.packing.unpack(*work),
+        PackNode: lambda scheduler, *work: scheduler.packing.pack(*work),
+        StoreNode: _Scheduler.store,
     }
 )

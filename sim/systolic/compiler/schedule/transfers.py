@@ -22,7 +22,7 @@ from systolic.compiler.cost.pace import array_ticks
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
-from systolic.compiler.ir.nodes import Axes, Layers, Node, TensorInDram
+from systolic.compiler.ir.nodes import Axes, Layers, RepeatNode, StoreNode, TensorInDram
 from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task
@@ -115,7 +115,7 @@ class CopyMaker:
 
     def backed(self, tile: MatrixTile) -> bool:
         """Return whether DRAM has the tile."""
-        return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
+        return self._tiles.matrices[tile.matrix].source.kind == "dram" or tile in self._spills
 
     def bring(
         self,
@@ -144,10 +144,10 @@ class CopyMaker:
                     self._move(*ends, spill.region, resident.region, inwards=True)
             return
         matrix = self._tiles.matrices[tile.matrix]
-        tensor, region = self._tensor(matrix.dram, matrix.axes, matrix.picked)
-        queues, shared = self._chip.dma.useful_queues, matrix.shared
+        tensor, region = self._tensor(matrix.source.dram, matrix.axes, matrix.source.picked)
+        queues, shared = self._chip.dma.useful_queues, matrix.lies.shared
         # Copies of rows one by one are short, so that their latency counts more than their bytes.
-        anywhere = anywhere or shared == queues or bool(matrix.picked)
+        anywhere = anywhere or shared == queues or bool(matrix.source.picked)
         ways = shared or self._ways(anywhere=anywhere)
         if not shared and matrix.block and self._tiles.count(matrix) >= queues:
             ways = 1  # a tile for each queue: parts of it would only wait for further latencies
@@ -257,9 +257,9 @@ class CopyMaker:
         """Copy from one place in the state buffer to another."""
         self._move(source, target, read, written, inwards=True, anywhere=True)
 
-    def repeat(self, task: Task) -> None:
+    def repeat(self, task: Task, node: RepeatNode) -> None:
         """Copy the only row of a tile to every partition of another, by a step of 0."""
-        node, (row,), (cols,) = self._nodes[task.node], task.rows, task.cols
+        (row,), (cols,) = task.rows, task.cols
         matrix, out = (self._tiles.matrices[name] for name in (*node.inputs, node.output))
         source, once = self._tiles.reach(matrix, task.number, row, cols)
         target, made = self._tiles.make_reach(out, task.number, Span(0, out.rows), cols)
@@ -292,7 +292,7 @@ class CopyMaker:
             self._queues.only_loads_so_far()
 
     def store(
-        self, node: Node, resident: Resident, *, anywhere: bool, alone: bool, following: int
+        self, node: StoreNode, resident: Resident, *, anywhere: bool, alone: bool, following: int
     ) -> None:
         """Copy a finished tile to its tensor in DRAM.
 
@@ -303,7 +303,7 @@ class CopyMaker:
         self._begin_phase(node, region)
         block = self._tiles.block(resident.tile)
         matrix = self._tiles.matrices[resident.tile.matrix]
-        queues, shared = self._chip.dma.useful_queues, matrix.shared
+        queues, shared = self._chip.dma.useful_queues, matrix.lies.shared
         if shared and alone and self.joinable and not self._tiles.multiplies:
             shared = queues
         anywhere = anywhere or shared == queues
@@ -356,7 +356,7 @@ class CopyMaker:
             ends[ways] = wait + copy_time(self._chip, source, part.access).cycles * period
         return min(ends, key=lambda ways: (ends[ways], -ways))
 
-    def _begin_phase(self, node: Node, region: Region) -> None:
+    def _begin_phase(self, node: StoreNode, region: Region) -> None:
         """Let a store wait for the stores of a background over which it writes."""
         if node.background:
             self._backgrounds.add(region.name)

@@ -9,7 +9,7 @@ from functools import partial
 from systolic.compiler.cost.engines import drain_interval
 from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.nodes import Layers, Matrix
+from systolic.compiler.ir.nodes import Matrix, TurnNode
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.tiles import OnChip
@@ -37,24 +37,22 @@ class TurnMaker:
         self,
         drafts: Drafts,
         tiles: OnChip,
-        layers: Layers,
         options: Options,
         made_by: tuple[EngineWork, SumBanks, Identities],
     ) -> None:
         """Begin with no turns. made_by: engines, banks and identities."""
         self._drafts, self._tiles, self._options = drafts, tiles, options
-        self._nodes, self._chip, self._matrices = layers.nodes, tiles.chip, tiles.matrices
+        self._chip, self._matrices = tiles.chip, tiles.matrices
         self._engines, self._sums, self._identities = made_by
         self.results = TurnedResults(self._engines, self._sums)
         self._together: dict[tuple[str, int, int], int] = {}
         self.turned = 0
 
-    def turn(self, task: Task) -> None:
+    def turn(self, task: Task, node: TurnNode) -> None:
         """Transpose a tile: each sub-block is stationary, the identity moves.
 
         Where that is not slower the array passes the sub-block on, and its bits stay as they are.
         """
-        node = self._nodes[task.node]
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         if side := self._identities.by_engine.get(task.node):
             self._turn_by_engine(task, (matrix, out), side)

@@ -10,7 +10,7 @@ elements follow its users' elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
@@ -57,12 +57,12 @@ def chains(
     for op in graph.operations:
         for name in dict.fromkeys(op.inputs):
             users.setdefault(name, []).append(op)
-    joiner = _Joiner(graph, element_wise, _reduced_by(graph, element_wise))
     alone = {
         op.output
         for op in graph.operations
         if op.kind not in element_wise and not _can_join(graph, op, chip, apart=apart)
     }
+    joiner = _Joiner(graph, element_wise, _reduced_by(graph, element_wise, alone))
     chain_of: dict[str, StreamChain] = {}
     found: list[StreamChain] = []
     for op in reversed(graph.operations):
@@ -107,11 +107,18 @@ ReducedAs = tuple[tuple[int, ...], tuple[int, ...]]
 """The dimensions of what was reduced, and its axes."""
 
 
-def _reduced_by(graph: Graph, element_wise: OperandPlaces) -> dict[str, ReducedAs]:
-    """Return the tensors that are made of a reduction, element by element, and that reduction."""
+def _reduced_by(
+    graph: Graph, element_wise: OperandPlaces, alone: Collection[str]
+) -> dict[str, ReducedAs]:
+    """Return the tensors that are made of a reduction, element by element, and that reduction.
+
+    Not of those that are alone: what is made of their results needs no whole axes in a tile.
+    """
     found: dict[str, ReducedAs] = {}
     for op in graph.operations:
         dims = graph.shape(op.output).dims
+        if op.output in alone:
+            continue
         if op.kind == "reduce":
             source = graph.shape(op.inputs[0]).dims
             axes = op.attributes_as(ReduceAttributes).reduced(len(source))

@@ -6,6 +6,7 @@ A further operation is a row in one of three tables: `ELEMENT_WISE`, `BY_SEGMENT
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from systolic.compiler.ir.carried import is_packed
 from systolic.compiler.places.boxes import is_separable
@@ -16,7 +17,8 @@ from systolic.compiler.streams.reduced import pool_streams, reduce_streams
 from systolic.compiler.streams.segments import BY_SEGMENTS, by_segments
 from systolic.compiler.streams.work import StreamWork
 from systolic.hw.spec import Chip
-from systolic.workload import Graph, Operation
+from systolic.layout import Layout, Shape
+from systolic.workload import Graph, Operation, Tensor
 from systolic.workload.options import Options
 
 REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] = {
@@ -43,13 +45,49 @@ def streams(graph: Graph, chip: Chip, options: Options) -> list[list[StreamWork]
         if not shape.num_elements():
             return []
     placed = {kind: row.placed for kind, row in ELEMENT_WISE.items()}
-    ways: list[list[StreamChain]] = []
-    for apart in (False, True):
-        way = chains(graph, chip, placed, apart=apart)
-        if way not in ways:
-            ways.append(way)
-    found = ([_streams_of(graph, chain, chip) for chain in way] for way in ways)
-    return [[work for works in way for work in works or ()] for way in found if all(way)]
+    found: list[list[StreamWork]] = []
+    for each in (graph, relaid(graph)):
+        ways: list[list[StreamChain]] = []
+        for apart in (False, True):
+            way = chains(each, chip, placed, apart=apart) if each is not None else []
+            if way and way not in ways:
+                ways.append(way)
+        for way in ways:
+            works = [_streams_of(each, chain, chip) for chain in way]
+            if all(works):
+                found.append([work for some in works for work in some or ()])
+    return found
+
+
+def relaid(graph: Graph) -> Graph | None:
+    """Return a graph whose inputs lie as a result does that goes over them; None if all do.
+
+    An input in another order is relaid by an operation of its own, which is its reader: so the
+    reference knows what an array may turn.
+    """
+    tensors, operations, before = dict(graph.tensors), list(graph.operations), list[Operation]()
+    for name in graph.inputs:
+        shape, readers = graph.shape(name), [op for op in operations if name in op.inputs]
+        like = next((r for r in map(graph.shape, graph.outputs) if r.dims == shape.dims), None)
+        layers = {op.layer for op in readers if op.kind in (*ELEMENT_WISE, "reduce")}
+        if like is None or len(layers) != 1 or _order(shape) == _order(like):
+            continue
+        own = f"{name}.relaid"
+        while own in tensors:
+            own += "_"
+        tensors[own] = Tensor(shape.with_layout(Layout(like.layout.minor_to_major)), "dram")
+        before.append(Operation(layers.pop(), "relayout", (name,), own))
+        for op in readers:
+            inputs = tuple(own if each == name else each for each in op.inputs)
+            operations[operations.index(op)] = replace(op, inputs=inputs)
+    if not before:
+        return None
+    return replace(graph, tensors=tuple(tensors.items()), operations=(*before, *operations))
+
+
+def _order(shape: Shape) -> list[int]:
+    """Return the dimensions of more than one index, from minor to major."""
+    return [dim for dim in shape.layout.minor_to_major if shape.dims[dim] > 1]
 
 
 def lone_chip_move(graph: Graph, options: Options) -> Operation | None:

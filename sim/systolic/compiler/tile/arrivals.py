@@ -15,7 +15,15 @@ from dataclasses import dataclass, field, replace
 
 from systolic.compiler.cost.engines import take_out_cycles
 from systolic.compiler.ir.lane_step import COPY, LaneStep
-from systolic.compiler.ir.nodes import Layers, Node, operand_number
+from systolic.compiler.ir.nodes import (
+    Layers,
+    MultiplyNode,
+    Node,
+    RepeatNode,
+    StoreNode,
+    TurnNode,
+    operand_number,
+)
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
@@ -52,20 +60,20 @@ def only_products(tiled: Tiled, layers: Layers) -> bool:
     stored, read = set[int](), set[int]()
     for task in tiled.tasks:
         node = layers.nodes[task.node]
-        if task.kind not in ("multiply", "turn", "repeat", "store"):
+        if task.kind not in (MultiplyNode, TurnNode, RepeatNode, StoreNode):
             return False
-        if task.kind == "store":
+        if task.kind is StoreNode:
             stored.add(places.written(task))
             continue
         read |= places.read(task)
         steps += len(task.cols) * len(task.moving or task.rows)
-        if task.kind != "multiply":
+        if not isinstance(node, MultiplyNode):
             continue
         windows = (matrices[name].window for name in (*node.inputs[:2], node.output))
         plain = not any(isinstance(window, PixelWindow) for window in windows)
         if not plain or node.diagonal is not None or node.step.cls is Select:
             return False
-    multiplies = any(task.kind == "multiply" for task in tiled.tasks)
+    multiplies = any(task.kind is MultiplyNode for task in tiled.tasks)
     return multiplies and steps <= MOST_STEPS and stored.isdisjoint(read)
 
 
@@ -144,7 +152,7 @@ class _Steps:
         self._taken = {
             self._matrices[name].holder
             for node in layers.nodes
-            if node.kind in ("multiply", "turn")
+            if isinstance(node, MultiplyNode | TurnNode)
             for name in node.inputs
         }
         self.waited_columns = 0
@@ -152,11 +160,11 @@ class _Steps:
         self._growing: dict[tuple[int, int, int, int], _Sum] = {}
         self._makers: dict[MatrixTile, list[_Sum]] = {}
         for task in tiled.tasks:
-            if task.kind == "turn":
+            if task.kind is TurnNode:
                 self._add_turn(task)
-            elif task.kind == "repeat":
+            elif task.kind is RepeatNode:
                 self._add_repeat(task)
-            elif task.kind == "multiply":
+            elif task.kind is MultiplyNode:
                 self._add_product(task)
         for each in reversed(self.sums):
             each.root = min((user.root for user in each.users), default=each.number)
@@ -279,7 +287,7 @@ class _Steps:
     def _begin(self, task: Task, drained: tuple[int, ...]) -> _Sum:
         node = self._nodes[task.node]
         found = _Sum(len(self.sums), task.node, out=node.output, writes=task.writes)
-        found.step = node.step
+        found.step = node.step if isinstance(node, MultiplyNode) else COPY
         found.banks, found.drained = len(drained), drained
         self.sums.append(found)
         return found
@@ -412,7 +420,7 @@ def _joined(order: Iterable[_Step]) -> Iterator[Task]:
 
 def _same_load(one: Task, other: Task) -> bool:
     """Return whether two tasks load the same weights, and both or neither complete their sums."""
-    if "turn" in (one.kind, other.kind):
+    if TurnNode in (one.kind, other.kind):
         return False
     alike = one.node, one.number, one.rows, one.cols, one.last, one.engine
     return alike == (other.node, other.number, other.rows, other.cols, other.last, other.engine)
@@ -424,7 +432,7 @@ def _with_stores(tasks: Iterable[Task], before: Sequence[Task]) -> Iterator[Task
     last = {tile: number for number, task in enumerate(order) for tile in task.writes}
     stores: dict[int, list[Task]] = {}
     for task in before:
-        if task.kind == "store":
+        if task.kind is StoreNode:
             stores.setdefault(last.get(task.reads[0], len(order) - 1), []).append(task)
     for number, task in enumerate(order):
         yield task

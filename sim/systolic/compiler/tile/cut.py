@@ -10,7 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from systolic.compiler.ir.nodes import Layers, Node, NodeKind, for_every_kind, rows_beside
+from systolic.compiler.ir.nodes import (
+    BounceNode,
+    ConvertNode,
+    DiagonalNode,
+    GatherNode,
+    Layers,
+    MoveNode,
+    MultiplyNode,
+    Node,
+    PackNode,
+    PoolNode,
+    ReduceNode,
+    RepeatNode,
+    RowsNode,
+    StoreNode,
+    TurnNode,
+    UnpackNode,
+    for_every_kind,
+    rows_beside,
+)
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
@@ -55,7 +74,7 @@ def cut_tiles(
         before = order.count
         for number in range(first, stop):
             node = layers.nodes[number]
-            _CUTS[node.kind](cutter, number, node)
+            _CUTS[type(node)](cutter, number, node)
         if stop - first > 1:
             order.finish_tile_by_tile(before)
     return Tiled(block, tuple(products.loops), order.tasks())
@@ -68,10 +87,10 @@ def _turns_together(layers: Layers) -> Iterator[Interval]:
     def turned(number: int) -> str:
         """Return the matrix that a node turns a part of, or casts to be turned; "" if none."""
         for node in layers.nodes[number : number + 2]:
-            if node.kind == "turn":
+            if isinstance(node, TurnNode):
                 made = matrices[node.output]
                 return made.holder if isinstance(made.window, PartWindow) else ""
-            if node.kind != "convert":
+            if not isinstance(node, ConvertNode):
                 break
         return ""
 
@@ -101,11 +120,11 @@ class _Cutter:
         self._shapes = {place.name: place.shape for place in layers.dram}
         self.products = products
         self.gathers = GatherCutter(layers, chip, *growing)
-        self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
+        self._made = {node.output for node in layers.nodes if isinstance(node, MultiplyNode)}
         self._multiplied = {
             n
             for node in layers.nodes
-            if node.kind in ("multiply", "diagonal")
+            if isinstance(node, MultiplyNode | DiagonalNode)
             for n in node.inputs[:2]
         }
         self._turned_late = self._multiplied | self._with_images()
@@ -117,7 +136,7 @@ class _Cutter:
         """
         taken: dict[str, bool] = {}
         for node in self._layers.nodes:
-            waits = node.kind == "multiply" and isinstance(
+            waits = isinstance(node, MultiplyNode) and isinstance(
                 self._matrices[node.inputs[1]].window, PixelWindow
             )
             for name in node.inputs:
@@ -125,17 +144,16 @@ class _Cutter:
         further = {name for node in self._layers.nodes for _, name in node.others}
         return {self._matrices[name].holder for name in further if taken[name]}
 
-    def cut_diagonal(self, number: int, node: Node) -> None:
+    def cut_diagonal(self, number: int, node: DiagonalNode) -> None:
         """Cut a diagonal: tile by tile, each when the first sums need it."""
-        assert node.diagonal is not None
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        for tap, rows, cols in node.diagonal.tiles():
+        for tap, rows, cols in node.tiles.tiles():
             read = self._tiles.holding(source, 0, cols.first, tap)
             made = self._tiles.holding(out, 0, rows.first, cols.first)
-            task = Task("diagonal", number, (read,), (made,), 0, (rows,), (cols, Span(tap, 1)))
+            task = Task(DiagonalNode, number, (read,), (made,), 0, (rows,), (cols, Span(tap, 1)))
             self._order.defer([[task]])
 
-    def cut_turn(self, number: int, node: Node) -> None:
+    def cut_turn(self, number: int, node: TurnNode) -> None:
         """Cut a transpose tile by tile, each into sub-blocks of the array.
 
         The turns of an operand are added at its first use. A finished result is turned after the
@@ -149,12 +167,12 @@ class _Cutter:
             else:
                 self._order.add(task)
 
-    def _turn_tasks(self, number: int, node: Node) -> Iterator[Task]:
+    def _turn_tasks(self, number: int, node: TurnNode) -> Iterator[Task]:
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         p, array = (source.block or self._block)[0], self._chip.pe_array
         q = (out.block or self._block)[0]
         tiles = list(self._tiles.of(source))
-        if source.source == "dram" and not source.block and not self._multiplied:
+        if source.source.kind == "dram" and not source.block and not self._multiplied:
             # A tile of the result is as wide as `tall` source tiles are high. These are turned one
             # after another: the result's tile is then complete, and stored, as early as can be.
             tall = max(1, self._block[1] // self._block[0])
@@ -166,21 +184,18 @@ class _Cutter:
                 self._tiles.holding(out, tile.number, c.first, r.first) for c in cols for r in rows
             )
             read = self._tiles.holding(source, tile.number, row.first, col.first)
-            yield Task(
-                "turn", number, (read,), tuple(writes), tile.number, rows, cols, engine=node.engine
-            )
+            yield Task(TurnNode, number, (read,), tuple(writes), tile.number, rows, cols)
 
-    def cut_bounce(self, number: int, node: Node) -> None:
+    def cut_bounce(self, number: int, node: BounceNode) -> None:
         """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         for _, tile in self._tiles.of(source):
             write = MatrixTile(out.name, tile.number, tile.col, tile.row)
-            self._order.add(Task("bounce", number, (tile,), (write,), tile.number))
+            self._order.add(Task(BounceNode, number, (tile,), (write,), tile.number))
 
-    def cut_move(self, number: int, node: Node) -> None:
+    def cut_move(self, number: int, node: MoveNode) -> None:
         """Cut a change of view: from one tile to one tile at a time."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        assert node.change is not None
         p, q = source.block or self._block
         places = tile_pairs(node.change, (p, q), tiling(out, self._block))
         pairs = [
@@ -190,9 +205,9 @@ class _Cutter:
         each = min(q, max(source.cols, out.cols)) * data_type(out.dtype).size_bytes
         roomy = 4 * len(tiles) * each <= self._room_bytes
         for read, tile in crosswise(pairs) if roomy else pairs:
-            self._order.add(Task("move", number, (read,), (tile,), tile.number))
+            self._order.add(Task(MoveNode, number, (read,), (tile,), tile.number))
 
-    def cut_convert(self, number: int, node: Node) -> None:
+    def cut_convert(self, number: int, node: ConvertNode) -> None:
         """Cut a conversion: tile by tile, where all operands and the result have the same tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         p, q = source.block or self._block
@@ -208,22 +223,24 @@ class _Cutter:
                     reads = tuple(dict.fromkeys((first, *others)))
                     made = (write, *self._tiles.sums_made(node, tile.number, rows, cols))
                     tasks.append(
-                        Task("convert", number, reads, made, tile.number, (rows,), (cols,))
+                        Task(ConvertNode, number, reads, made, tile.number, (rows,), (cols,))
                     )
             if deferred:
                 self._order.defer([tasks], images=out.name)
             for task in () if deferred else tasks:
                 self._order.add(task)
 
-    def cut_reduce(self, number: int, node: Node) -> None:
+    def cut_reduce(self, number: int, node: ReduceNode) -> None:
         """Cut a reduction: each tile of the source makes some columns of the result."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         for (rows, cols), tile in self._tiles.of(source):
             read = self._tiles.holding(source, tile.number, rows.first, cols.first)
             made = self._tiles.holding(out, tile.number, rows.first, cols.first // self._block[0])
-            self._order.add(Task("reduce", number, (read,), (made,), tile.number, (rows,), (cols,)))
+            self._order.add(
+                Task(ReduceNode, number, (read,), (made,), tile.number, (rows,), (cols,))
+            )
 
-    def cut_rows(self, number: int, node: Node) -> None:
+    def cut_rows(self, number: int, node: RowsNode) -> None:
         """Cut work on whole rows: the rows of a tile of the result, with all of their columns."""
         out = self._matrices[node.output]
         operands = [self._matrices[name] for name in node.inputs]
@@ -232,25 +249,27 @@ class _Cutter:
             for operand in operands:
                 there, lines = rows_beside(operand, out, tile.number, rows)
                 reads[self._tiles.holding(operand, there, lines.first, 0)] = None
-            task = Task("rows", number, tuple(reads), (tile,), tile.number, (rows,), (cols,))
+            task = Task(RowsNode, number, tuple(reads), (tile,), tile.number, (rows,), (cols,))
             self._order.add(task)
 
-    def cut_pool(self, number: int, node: Node) -> None:
+    def cut_pool(self, number: int, node: PoolNode) -> None:
         """Cut pooling: each tile of images makes one tile of the result."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         for (rows, cols), tile in self._tiles.of(out):
             read = MatrixTile(source.name, tile.number, tile.row, tile.col)
-            task = Task("pool", number, (read,), (tile,), tile.number, (rows,), (cols,))
+            task = Task(PoolNode, number, (read,), (tile,), tile.number, (rows,), (cols,))
             self._order.defer([[task]])
 
-    def cut_repeat(self, number: int, node: Node) -> None:
+    def cut_repeat(self, number: int, node: RepeatNode) -> None:
         """Cut the repetition of a row tile by tile; there is one row of tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         _, q = source.block or self._block
         for (_, wide), tile in self._tiles.of(out):
             for cols in spans(wide.first, wide.stop, q, q):
                 read = self._tiles.holding(source, tile.number, 0, cols.first)
-                task = Task("repeat", number, (read,), (tile,), tile.number, (Span(0, 1),), (cols,))
+                task = Task(
+                    RepeatNode, number, (read,), (tile,), tile.number, (Span(0, 1),), (cols,)
+                )
                 self._order.add(task)
 
     def cut_bytes(self, number: int, node: Node) -> None:
@@ -258,30 +277,30 @@ class _Cutter:
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         for _, tile in self._tiles.of(source):
             made = MatrixTile(out.name, tile.number, tile.row, tile.col)
-            self._order.add(Task(node.kind, number, (tile,), (made,), tile.number))
+            self._order.add(Task(type(node), number, (tile,), (made,), tile.number))
 
-    def cut_store(self, number: int, node: Node) -> None:
+    def cut_store(self, number: int, node: StoreNode) -> None:
         """Cut a transfer to DRAM: each tile as soon as it is complete."""
         for _, tile in self._tiles.of(self._matrices[node.inputs[0]]):
-            self._order.add_store(Task("store", number, (tile,), (), tile.number))
+            self._order.add_store(Task(StoreNode, number, (tile,), (), tile.number))
 
 
-_CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
+_CUTS: Mapping[type[Node], Callable[..., None]] = for_every_kind(
     {
-        "multiply": lambda cutter, number, node: cutter.products.cut(number, node),
-        "diagonal": _Cutter.cut_diagonal,
-        "turn": _Cutter.cut_turn,
-        "bounce": _Cutter.cut_bounce,
-        "move": _Cutter.cut_move,
-        "gather": lambda cutter, number, node: cutter.gathers.cut(number, node),
-        "convert": _Cutter.cut_convert,
-        "reduce": _Cutter.cut_reduce,
-        "rows": _Cutter.cut_rows,
-        "pool": _Cutter.cut_pool,
-        "repeat": _Cutter.cut_repeat,
-        "unpack": _Cutter.cut_bytes,
-        "pack": _Cutter.cut_bytes,
-        "store": _Cutter.cut_store,
+        MultiplyNode: lambda cutter, number, node: cutter.products.cut(number, node),
+        DiagonalNode: _Cutter.cut_diagonal,
+        TurnNode: _Cutter.cut_turn,
+        BounceNode: _Cutter.cut_bounce,
+        MoveNode: _Cutter.cut_move,
+        GatherNode: lambda cutter, number, node: cutter.gathers.cut(number, node),
+        ConvertNode: _Cutter.cut_convert,
+        ReduceNode: _Cutter.cut_reduce,
+        RowsNode: _Cutter.cut_rows,
+        PoolNode: _Cutter.cut_pool,
+        RepeatNode: _Cutter.cut_repeat,
+        UnpackNode: _Cutter.cut_bytes,
+        PackNode: _Cutter.cut_bytes,
+        StoreNode: _Cutter.cut_store,
     }
 )
 

@@ -19,7 +19,19 @@ from typing import Literal
 
 from systolic.compiler.cost.dma import picked_cycles
 from systolic.compiler.cost.engines import engines_for
-from systolic.compiler.ir.nodes import Layers, Node, NodeKind
+from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.nodes import (
+    ConvertNode,
+    Layers,
+    MoveNode,
+    MultiplyNode,
+    Node,
+    ReduceNode,
+    RepeatNode,
+    SteppedNode,
+    StoreNode,
+    TurnNode,
+)
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.tile.stored_places import StoredPlaces
 from systolic.hw.datatypes import data_type
@@ -29,11 +41,9 @@ from systolic.hw.spec import Chip
 from systolic.isa import Buffer
 from systolic.spans import Span
 
-FLOWING: tuple[NodeKind, ...] = (
-    "multiply", "turn", "move", "convert", "reduce", "repeat", "store",
-)  # fmt: skip
+FLOWING = (MultiplyNode, TurnNode, MoveNode, ConvertNode, ReduceNode, RepeatNode, StoreNode)
 """The kinds of nodes whose tasks change places. Images have an order of their own (`cut`)."""
-WORKING: tuple[NodeKind, ...] = ("convert", "reduce")
+WORKING = (ConvertNode, ReduceNode)
 """The kinds that go over a whole result with engines."""
 MOST_TASKS = 16_000
 """Work of more tasks keeps its order: its tiles come and go, and products are most of it."""
@@ -58,20 +68,20 @@ _Through = Callable[[Task], tuple[set[int], set[int]]]
 
 def waits_for_engines(layers: Layers) -> bool:
     """Return whether a product takes what engines make of another product's result."""
-    if any(node.kind not in FLOWING for node in layers.nodes):
+    if not all(isinstance(node, FLOWING) for node in layers.nodes):
         return False
     holders = {matrix.name: matrix.holder for matrix in layers.matrices}
     multiplied, worked = set[str](), set[str]()
     for node in layers.nodes:
         inputs = {holders[name] for name in node.inputs}
-        if node.kind == "multiply":
+        if isinstance(node, MultiplyNode):
             if not worked.isdisjoint(inputs):
                 return True
             multiplied.add(holders[node.output])
         elif not worked.isdisjoint(inputs):
             worked.update(holders[name] for name in node.made)
         elif not multiplied.isdisjoint(inputs):
-            made = worked if node.kind in WORKING else multiplied
+            made = worked if isinstance(node, WORKING) else multiplied
             made.update(holders[name] for name in node.made)
     return False
 
@@ -102,7 +112,7 @@ class _Piece:
     @property
     def is_product(self) -> bool:
         """Return whether it is a group of sums."""
-        return self.tasks[-1].kind == "multiply"
+        return self.tasks[-1].kind is MultiplyNode
 
 
 class _Flow:
@@ -112,7 +122,7 @@ class _Flow:
         self._chip, self._block = chip, tiled.block
         self._nodes = layers.nodes
         self._matrices = {matrix.name: matrix for matrix in layers.matrices}
-        turned = (node.output for node in layers.nodes if node.kind == "turn")
+        turned = (node.output for node in layers.nodes if isinstance(node, TurnNode))
         self._turned = {name for name in turned if self._matrices[name].block is None}
         self._able = [self._engines(node) for node in layers.nodes]
         self._pieces = [self._piece(tasks) for tasks in _together(tiled.tasks)]
@@ -166,7 +176,7 @@ class _Flow:
         piece = self._pieces[number]
         for user in piece.users:
             self._copies.setdefault(user, []).append(number)
-        if piece.users and piece.tasks[-1].kind != "store":
+        if piece.users and piece.tasks[-1].kind is not StoreNode:
             self._waiting.add(number)
         else:
             self._put(number)
@@ -236,7 +246,7 @@ class _Flow:
         ranks, fed = list[_Rank](), self._feeding()
         for number, piece in enumerate(self._pieces):
             task, rank = piece.tasks[-1], (number, 0, number)
-            if task.kind == "multiply" and task.rows:
+            if task.kind is MultiplyNode and task.rows:
                 moving = self._nodes[task.node].inputs[1]
                 if task.cols[0].first < loops[task.node].by_rows * self._block[0]:
                     rank = first.setdefault(moving, number), task.moving[0].first, number
@@ -271,12 +281,12 @@ class _Flow:
 
     def _engines(self, node: Node) -> tuple[str, ...]:
         """Return the engines that do a node's step: all, if only copies by DMA can."""
-        if node.kind not in FLOWING or node.kind in ("repeat", "store"):
+        if not isinstance(node, FLOWING) or isinstance(node, RepeatNode | StoreNode):
             return ()
-        step = node.step
-        if node.kind == "reduce":
+        step = node.step if isinstance(node, SteppedNode) else COPY
+        if isinstance(node, ReduceNode):
             step = replace(step, settings={**step.settings, "window": 1})
-        source = Buffer.RESULT if node.kind in ("multiply", "turn") else Buffer.STATE
+        source = Buffer.RESULT if isinstance(node, MultiplyNode | TurnNode) else Buffer.STATE
         return tuple(engines_for(self._chip, step, source)) or tuple(self._chip.lane_engines)
 
     def _touched(self, task: Task, tile: MatrixTile) -> Iterable[int]:
@@ -285,9 +295,9 @@ class _Flow:
             return (0,)
         (p, q), node = self._block, self._nodes[task.node]
         columns: tuple[Span, ...] = (Span(tile.col * q, q),)
-        if task.kind == "turn" and tile in task.writes:
+        if task.kind is TurnNode and tile in task.writes:
             columns = task.rows
-        elif task.kind == "multiply" and tile.matrix in node.inputs[:2]:
+        elif task.kind is MultiplyNode and tile.matrix in node.inputs[:2]:
             held, moving = node.inputs[:2]
             columns = (task.cols if tile.matrix == held else ()) + (
                 task.moving if tile.matrix == moving else ()
@@ -297,9 +307,9 @@ class _Flow:
     def _piece(self, tasks: list[Task]) -> _Piece:
         piece, most = _Piece(tasks), self._chip.result_buffer.banks
         for task in tasks:
-            if task.kind == "multiply" and task.rows:
+            if task.kind is MultiplyNode and task.rows:
                 self._add_product(piece, task)
-            elif task.kind == "turn":
+            elif task.kind is TurnNode:
                 vectors = sum(span.count for span in task.rows) * len(task.cols)
                 piece.array += vectors
                 piece.cycles += vectors
@@ -325,7 +335,7 @@ class _Flow:
 
     def _columns(self, task: Task) -> int:
         """Return how many elements of each lane an engine goes over."""
-        if task.kind == "move":
+        if task.kind is MoveNode:
             return min(self._block[1], self._matrices[self._nodes[task.node].output].cols)
         return (task.moving or task.cols)[0].count
 
@@ -337,14 +347,14 @@ class _Flow:
         for piece in _in_order(self._pieces, self._needed):
             for tile in (tile for task in piece.tasks for tile in task.reads):
                 matrix = self._matrices[tile.matrix]
-                if matrix.source != "dram":
+                if matrix.source.kind != "dram":
                     continue
                 if tile not in came:
                     p, q = matrix.block or self._block
                     elements = min(p, matrix.rows) * min(q, matrix.cols)
                     moved += elements * data_type(matrix.dtype).size_bytes / rate
-                    if matrix.picked:
-                        moved += picked_cycles(self._chip, matrix.picked[tile.row * p :][:p])
+                    if matrix.source.picked:
+                        moved += picked_cycles(self._chip, matrix.source.picked[tile.row * p :][:p])
                     came[tile] = latency + int(moved)
                 piece.ready = max(piece.ready, came[tile])
 
@@ -353,7 +363,7 @@ def _together(tasks: Sequence[Task]) -> Iterator[list[Task]]:
     """Yield tasks in pieces: from the first K-tile of a group of sums to its last."""
     sums = list[Task]()
     for task in tasks:
-        is_product = task.kind == "multiply" and bool(task.rows)
+        is_product = task.kind is MultiplyNode and bool(task.rows)
         if not sums and not (is_product and task.first):
             yield [task]
             continue
@@ -369,11 +379,11 @@ def _through_dram(tasks: Sequence[Task], layers: Layers) -> _Through:
     Places that are only read, or only written, are left out: their tasks need no order.
     """
     places = StoredPlaces(layers)
-    stored = {places.written(task) for task in tasks if task.kind == "store"}
+    stored = {places.written(task) for task in tasks if task.kind is StoreNode}
     both = stored & {start for task in tasks for start in places.read(task)}
 
     def through(task: Task) -> tuple[set[int], set[int]]:
-        written = {places.written(task)} if task.kind == "store" else set[int]()
+        written = {places.written(task)} if task.kind is StoreNode else set[int]()
         return (places.read(task) & both, written & both) if both else (set(), set())
 
     return through

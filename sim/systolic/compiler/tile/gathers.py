@@ -11,8 +11,8 @@ import numpy as np
 
 from systolic.arrays import Integers
 from systolic.compiler.cost.moves import bands_of_copy
-from systolic.compiler.ir.gathers import Gather
-from systolic.compiler.ir.nodes import Layers, Matrix, Node
+from systolic.compiler.ir.gathers import GatherPart
+from systolic.compiler.ir.nodes import DiagonalNode, GatherNode, Layers, Matrix, MultiplyNode
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task
@@ -33,24 +33,23 @@ class GatherCutter:
         self._held_by_products = {
             self._matrices[name].holder
             for node in layers.nodes
-            if node.kind in ("multiply", "diagonal")
+            if isinstance(node, MultiplyNode | DiagonalNode)
             for name in node.inputs[:2]
         }
 
-    def cut(self, number: int, node: Node) -> None:
+    def cut(self, number: int, node: GatherNode) -> None:
         """Cut a gather: from one tile to one tile at a time; a part of one value has no source.
 
         Of images cut into bands, the first band of all tiles that lie below one another comes
         before the second: a product takes them together.
         """
-        assert node.gather is not None
         out = self._matrices[node.output]
         together = dict[tuple[int, int], list[tuple[Span, Span, MatrixTile]]]()
         for (rows, cols), tile in self._tiles.of(out):
             key = (tile.number, tile.col) if out.block else (len(together), 0)
             together.setdefault(key, []).append((rows, cols, tile))
         for tiles in together.values():
-            bands = self._bands(node.gather, out, tiles)
+            bands = self._bands(node.parts, out, tiles)
             if len(bands) == 1:
                 for rows, cols, tile in tiles:
                     made = list(self._gather_tasks(number, node, tile, rows, cols))
@@ -65,11 +64,10 @@ class GatherCutter:
             self._order.defer([list(tasks)], images=out.name)
 
     def _gather_tasks(
-        self, number: int, node: Node, tile: MatrixTile, rows: Span, cols: Span
+        self, number: int, node: GatherNode, tile: MatrixTile, rows: Span, cols: Span
     ) -> Iterator[Task]:
         """Yield the tasks that make rows and columns of one tile, part by part."""
-        assert node.gather is not None
-        for place, part in enumerate(node.gather.parts):
+        for place, part in enumerate(node.parts):
             there, down, across = (
                 part.numbers[tile.number],
                 part.rows[rows.first : rows.stop],
@@ -78,10 +76,13 @@ class GatherCutter:
             if there < 0 or (down < 0).all() or (across < 0).all():
                 continue
             for reads in self._gathered(node, part.source, int(there), down, across):
-                yield Task("gather", number, reads, (tile,), place, (rows,), (cols,))
+                yield Task(GatherNode, number, reads, (tile,), place, (rows,), (cols,))
 
     def _bands(
-        self, gather: Gather, out: Matrix, tiles: Sequence[tuple[Span, Span, MatrixTile]]
+        self,
+        parts: Sequence[GatherPart],
+        out: Matrix,
+        tiles: Sequence[tuple[Span, Span, MatrixTile]],
     ) -> list[Span]:
         """Cut the columns of tiles into bands, if what reads them waits piece by piece.
 
@@ -92,7 +93,7 @@ class GatherCutter:
         (rows, cols, _), many = tiles[0], 1
         taken = out.name in self._held_by_products
         if out.block and taken and cols.count > self._chip.multiply_vectors:
-            some = [part.rows[rows.first : rows.stop] for part in gather.parts if part.source == 0]
+            some = [part.rows[rows.first : rows.stop] for part in parts if part.source == 0]
             tall = max((int((index >= 0).sum()) for index in some), default=0)
             size_bytes = data_type(out.dtype).size_bytes
             many = bands_of_copy(self._chip, tall, cols.count, size_bytes) if tall else 1
@@ -109,7 +110,7 @@ class GatherCutter:
         What a band has beyond that is of no use before the next band.
         """
         for node in self._layers.nodes:
-            moving = self._matrices[node.inputs[1]] if node.kind == "multiply" else out
+            moving = self._matrices[node.inputs[1]] if isinstance(node, MultiplyNode) else out
             if isinstance(moving.window, PixelWindow) and moving.holder == out.name:
                 pixels, reach = moving.window.pixels, max(moving.window.taps, default=0)
                 tile = pixels.in_a_tile * pixels.made_columns
@@ -119,7 +120,7 @@ class GatherCutter:
         return most
 
     def _gathered(
-        self, node: Node, source: int | None, number: int, down: Integers, across: Integers
+        self, node: GatherNode, source: int | None, number: int, down: Integers, across: Integers
     ) -> Iterator[tuple[MatrixTile, ...]]:
         """Yield the tiles that rows and columns of a part come from, one at a time."""
         if source is None:

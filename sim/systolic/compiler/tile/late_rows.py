@@ -10,7 +10,7 @@ of tasks (`flow`).
 from __future__ import annotations
 
 from systolic.compiler.cost.dma import picked_cycles
-from systolic.compiler.ir.nodes import Layers, Matrix, Node
+from systolic.compiler.ir.nodes import Layers, Matrix, MultiplyNode, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.tile.flow import WORKING, waits_for_engines
 from systolic.hw.datatypes import data_type
@@ -37,7 +37,7 @@ class LateRows:
         self._makers = {name: node for node in layers.nodes for name in node.made}
         self._bridged: dict[str, int] = {}
 
-    def columns(self, node: Node) -> int:
+    def columns(self, node: MultiplyNode) -> int:
         """Return how many blocks of a product's stationary columns go row by row, from the first.
 
         None do if work keeps the order of nodes, if operands have to come more than once, or if
@@ -75,7 +75,7 @@ class LateRows:
         DRAM gave them, and the way of rows that come from DRAM one by one. 0: no engine is between.
         """
         maker = self._makers.get(turned.name)
-        if maker is None or maker.kind != "turn":
+        if not isinstance(maker, TurnNode):
             return 0
         asked, seen = [maker.inputs[0]], set[str]()
         worked, brought, multiplied = 0, 0, False
@@ -84,17 +84,17 @@ class LateRows:
             if name in seen:
                 continue
             seen.add(name)
-            if (matrix := self._matrices[name]).picked:
+            if (matrix := self._matrices[name]).source.picked:
                 brought += self._picked_cycles(matrix)
             made_by = self._makers.get(name)
-            if made_by is not None and made_by.kind in WORKING:
+            if isinstance(made_by, WORKING):
                 worked += self._matrices[made_by.inputs[0]].cols
                 asked += made_by.inputs
-            elif made_by is not None and made_by.kind == "multiply":
+            elif isinstance(made_by, MultiplyNode):
                 multiplied = True  # what else is taken has come long before
         return worked + (0 if multiplied else brought) if worked else 0
 
     def _picked_cycles(self, matrix: Matrix) -> int:
         """Return about how many cycles of the array the rows of a tile take to come from DRAM."""
-        cycles = picked_cycles(self._chip, matrix.picked[: self._rows])
+        cycles = picked_cycles(self._chip, matrix.source.picked[: self._rows])
         return cycles * self._chip.period("dma") // self._chip.period("pe_array")

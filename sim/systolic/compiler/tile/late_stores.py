@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, StoreNode
 from systolic.compiler.ir.tasks import Task, Tiled
 from systolic.compiler.tile.stored_places import StoredPlaces
 
@@ -19,7 +19,7 @@ from systolic.compiler.tile.stored_places import StoredPlaces
 def brings_and_stores(tiled: Tiled, layers: Layers) -> bool:
     """Return whether tiles come from DRAM, and tiles are stored there."""
     places, tasks = StoredPlaces(layers), tiled.tasks
-    return any(task.kind == "store" for task in tasks) and any(map(places.read, tasks))
+    return any(task.kind is StoreNode for task in tasks) and any(map(places.read, tasks))
 
 
 def with_late_stores(tiled: Tiled, layers: Layers, late: int) -> Tiled:
@@ -29,7 +29,7 @@ def with_late_stores(tiled: Tiled, layers: Layers, late: int) -> Tiled:
     """
     places, tasks, held = StoredPlaces(layers), list[Task](), list[Task]()
     for task in tiled.tasks:
-        if task.kind == "store":
+        if task.kind is StoreNode:
             held.append(task)
             if len(held) > late:
                 tasks.append(held.pop(0))

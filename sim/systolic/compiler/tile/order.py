@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, MultiplyNode, TurnNode
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.spans import Span
 
@@ -63,7 +63,7 @@ class TaskOrder:
         by_node: dict[int, list[Task]] = {}
         for _, task in added:
             by_node.setdefault(task.node, []).append(task)
-        turns = next(each for each in by_node.values() if each[0].kind == "turn")
+        turns = next(each for each in by_node.values() if each[0].kind is TurnNode)
         alike = all(len(each) == len(turns) for each in by_node.values())
         if not alike or any(rank for (_, rank), _ in added):
             return
@@ -176,7 +176,7 @@ class TaskOrder:
             self.prepare(task)
         for task in deferred.tasks:
             self.add(task)
-        if deferred.tasks[-1].kind == "multiply":
+        if deferred.tasks[-1].kind is MultiplyNode:
             self._ends.append(len(self._tasks) - 1)
 
     def _blocks_read(self, task: Task, tile: MatrixTile) -> Iterator[int]:
@@ -184,7 +184,7 @@ class TaskOrder:
         p, q = self._block
         columns: tuple[Span, ...] = (Span(tile.col * q, q),)
         held, moving = (*self._nodes[task.node].inputs, "", "")[:2]
-        if task.kind == "multiply" and tile.matrix in (held, moving):
+        if task.kind is MultiplyNode and tile.matrix in (held, moving):
             columns = (task.cols if tile.matrix == held else ()) + (
                 task.moving if tile.matrix == moving else ()
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.engines import some_engine_fills
 from systolic.compiler.cost.products import ProductToCut, choose_loops, part_of_last, turning_banks
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.nodes import Layers, Matrix, MultiplyNode, PoolNode, operand_number
 from systolic.compiler.ir.on_chip.chip_tiles import k_tiles
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
@@ -65,16 +65,16 @@ class ProductCutter:
         self._brought = 0.0
         self._late_rows = LateRows(layers, chip, limits.room_bytes)
         self._last_product = max(
-            (number for number, node in enumerate(layers.nodes) if node.kind == "multiply"),
+            (number for number, node in enumerate(layers.nodes) if isinstance(node, MultiplyNode)),
             default=-1,
         )
         self._pooled = {
             self._matrices[node.inputs[0]].holder
             for node in layers.nodes
-            if node.pooled is not None and node.pooled.is_large(chip.multiply_vectors)
+            if isinstance(node, PoolNode) and node.pooled.is_large(chip.multiply_vectors)
         }
 
-    def cut(self, number: int, node: Node) -> None:
+    def cut(self, number: int, node: MultiplyNode) -> None:
         """Cut a product: group by group, inside it K-tile by K-tile."""
         a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
@@ -95,16 +95,16 @@ class ProductCutter:
         if isinstance(b.window, PixelWindow):
             self._order.defer(
                 [
-                    list(self._sweep(number, (a, b, out), matrix, some, others))
+                    list(self._sweep(number, node, (a, b, out), matrix, sums))
                     for matrix in range(out.matrices)
-                    for some, others in groups
+                    for sums in groups
                 ],
                 ahead=True,
                 images=out.name,
             )
             return
         if node.step.cls is Select and some_engine_fills(self._chip):
-            self._cut_masked(number, (a, b, out), groups, ahead)
+            self._cut_masked(number, node, (a, b, out), groups, ahead)
             return
         sweeps = list[list[Task]]()
         arrives = self._taken_as_it_arrives((a, b))
@@ -116,8 +116,8 @@ class ProductCutter:
             if is_last:
                 last = self._last_sums((a, b), groups[-1], banks, ends=ends)
             sweeps += [
-                list(self._sweep(number, (a, b, out), matrix, some, others))
-                for some, others in [*groups[:-1], *last]
+                list(self._sweep(number, node, (a, b, out), matrix, sums))
+                for sums in [*groups[:-1], *last]
             ]
         lead = self._lead((a, b, out), loops)
         for place, tasks in enumerate(sweeps):
@@ -128,22 +128,23 @@ class ProductCutter:
     def _cut_masked(
         self,
         number: int,
+        node: MultiplyNode,
         matrices: tuple[Matrix, Matrix, Matrix],
         groups: Sequence[tuple[Sequence[Span], Sequence[Span]]],
         ahead: int,
     ) -> None:
         """Cut a product from which a select takes some tiles only; the others are filled."""
-        step, p = self._layers.nodes[number].step, self._block[0]
+        step, p = node.step, self._block[0]
         for matrix in range(matrices[2].matrices):
             for col, others in ((col, others) for some, others in groups for col in some):
                 parts = [taken_columns(step, col, moving, p) for moving in others]
                 taken = [part for each, _ in parts for part in each]
                 if taken:
-                    sweep = self._sweep(number, matrices, matrix, [col], taken)
+                    sweep = self._sweep(number, node, matrices, matrix, ([col], taken))
                     self._order.add_sums(list(sweep), ahead)
                 for rest in (part for _, each in parts for part in each):
                     tile = self._tiles.holding(matrices[2], matrix, col.first, rest.first)
-                    fill = Task("multiply", number, (), (tile,), matrix, (), (col,), (rest,))
+                    fill = Task(MultiplyNode, number, (), (tile,), matrix, (), (col,), (rest,))
                     self._order.add(fill)
 
     def _chunks(self, moving: Matrix, out: Matrix, most: int) -> list[Span]:
@@ -181,7 +182,7 @@ class ProductCutter:
 
     def _choose(
         self,
-        node: Node,
+        node: MultiplyNode,
         matrices: tuple[Matrix, Matrix, Matrix],
         counts: tuple[int, int],
         chunk: int,
@@ -204,7 +205,7 @@ class ProductCutter:
             b.dtype,
             data_type(out.dtype).size_bytes,
             self._block,
-            "dram" in (a.source, b.source),
+            "dram" in (a.source.kind, b.source.kind),
             chunk,
             counts,
             node.layer,
@@ -231,14 +232,14 @@ class ProductCutter:
         stores it, while the array makes the next one.
         """
         self._brought += sum(self._load_cycles(matrix) for matrix in operands)
-        if "dram" not in (matrix.source for matrix in operands):
+        if "dram" not in (matrix.source.kind for matrix in operands):
             return False
         before = sum(loops.estimate for _, loops in self.loops[:-1])
         return self._brought * self._chip.period("dma") > before * self._chip.period("pe_array")
 
     def _load_cycles(self, matrix: Matrix) -> float:
         """Return about how many cycles all queues take to bring a matrix, the first time."""
-        if matrix.source != "dram" or matrix.name in self._loaded:
+        if matrix.source.kind != "dram" or matrix.name in self._loaded:
             return 0.0
         self._loaded.add(matrix.name)
         return matrix.size_bytes / dram_rate(self._chip, self._chip.dma.useful_queues)
@@ -272,7 +273,7 @@ class ProductCutter:
         array, K = self._chip.pe_array, a.rows
         room = self._limits.room_bytes // 2
         for matrix, columns in ((a, some), (b, others)):
-            if matrix.source != "state_buffer":
+            if matrix.source.kind != "state_buffer":
                 width = sum(span.count for span in columns) * data_type(matrix.dtype).size_bytes
                 room -= -(-K // self._block[0]) * width
         if room < 0:
@@ -295,14 +296,15 @@ class ProductCutter:
 
     def _sweep(
         self,
-        node: int,
+        place: int,
+        node: MultiplyNode,
         matrices: tuple[Matrix, Matrix, Matrix],
         number: int,
-        cols: Sequence[Span],
-        moving: Sequence[Span],
+        sums: tuple[Sequence[Span], Sequence[Span]],
     ) -> Iterator[Task]:
+        cols, moving = sums
         a, b, out = matrices
-        rows, diagonal = self._block[0], self._layers.nodes[node].diagonal
+        rows, diagonal = self._block[0], node.diagonal
         most = min(rows, self._chip.pe_array.rows)
         tiles = list(spans(0, a.rows, rows, most))
         if diagonal is not None:
@@ -310,7 +312,7 @@ class ProductCutter:
         outs = dict.fromkeys(
             self._tiles.holding(out, number, c.first, m.first) for c in cols for m in moving
         )
-        for place, tall in enumerate(tiles):
+        for step, tall in enumerate(tiles):
             k = tall.first
             reads = [
                 self._tiles.holding(a, operand_number(a, out, number), k, c.first) for c in cols
@@ -318,22 +320,22 @@ class ProductCutter:
             reads += [
                 self._tiles.holding(b, operand_number(b, out, number), k, m.first) for m in moving
             ]
-            last = place == len(tiles) - 1
+            last = step == len(tiles) - 1
             if last:
-                step, made = self._layers.nodes[node], ((c, m) for c in cols for m in moving)
+                made = ((c, m) for c in cols for m in moving)
                 reads += [
-                    tile for where in made for tile in self._tiles.others(step, number, *where)
+                    tile for where in made for tile in self._tiles.others(node, number, *where)
                 ]
             yield Task(
-                "multiply",
-                node,
+                MultiplyNode,
+                place,
                 tuple(dict.fromkeys(reads)),
                 tuple(outs) if last else (),
                 number,
                 (tall,),
                 tuple(cols),
                 tuple(moving),
-                place == 0,
+                step == 0,
                 last,
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, StoreNode
 from systolic.compiler.ir.tasks import Task
 
 
@@ -11,12 +11,16 @@ class StoredPlaces:
 
     def __init__(self, layers: Layers) -> None:
         """Note the places of all tensors in DRAM."""
-        self._nodes = layers.nodes
-        self._starts = {place.name: place.start for place in layers.dram}
+        starts = {place.name: place.start for place in layers.dram}
         self._sources = {
-            matrix.name: self._starts[matrix.dram]
+            matrix.name: starts[matrix.source.dram]
             for matrix in layers.matrices
-            if matrix.source == "dram"
+            if matrix.source.kind == "dram"
+        }
+        self._targets = {
+            number: starts[node.dram]
+            for number, node in enumerate(layers.nodes)
+            if isinstance(node, StoreNode)
         }
 
     def read(self, task: Task) -> set[int]:
@@ -25,4 +29,4 @@ class StoredPlaces:
 
     def written(self, task: Task) -> int:
         """Return the place to which a store copies."""
-        return self._starts[self._nodes[task.node].dram]
+        return self._targets[task.node]

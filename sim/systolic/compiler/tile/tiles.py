@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, spread_place
+from systolic.compiler.ir.nodes import ConvertNode, Layers, Matrix, Node, spread_place
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.tasks import MatrixTile, tiling
 from systolic.spans import Span
@@ -65,7 +65,9 @@ class Tiles:
             return 0
         return (matrix.block or self.block)[1] if matrix.block or not matrix.window else 0
 
-    def sums_made(self, node: Node, number: int, rows: Span, cols: Span) -> Iterator[MatrixTile]:
+    def sums_made(
+        self, node: ConvertNode, number: int, rows: Span, cols: Span
+    ) -> Iterator[MatrixTile]:
         """Yield the tile of the sums that a step makes of segments of what it makes."""
         if node.reduced:
             sums = self.matrices[node.reduced]

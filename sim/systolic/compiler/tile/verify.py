@@ -14,10 +14,23 @@ import numpy.typing as npt
 from systolic.arrays import Integers
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.nodes import (
+    BounceNode,
+    ConvertNode,
+    DiagonalNode,
+    GatherNode,
     Layers,
     Matrix,
+    MoveNode,
+    MultiplyNode,
     Node,
-    NodeKind,
+    PackNode,
+    PoolNode,
+    ReduceNode,
+    RepeatNode,
+    RowsNode,
+    StoreNode,
+    TurnNode,
+    UnpackNode,
     for_every_kind,
     operand_number,
     rows_beside,
@@ -53,7 +66,7 @@ class _Verifier:
         self._written: dict[str, npt.NDArray[np.bool_]] = {
             m.name: np.zeros((m.matrices, m.rows, m.cols), bool)
             for m in layers.matrices
-            if m.source == "node" and not m.window
+            if m.source.kind == "node" and not m.window
         }
         self._parts: dict[str, npt.NDArray[np.bool_]] = {
             m.holder: np.zeros((*self._written[m.holder].shape, m.window.many), bool)
@@ -61,21 +74,23 @@ class _Verifier:
             if isinstance(m.window, PartWindow) and m.holder in self._written
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
-        self._diagonals = {n.output: n.diagonal for n in self._nodes if n.kind == "diagonal"}
-        self._background = {node.output for node in layers.nodes if node.background}
+        self._diagonals = {n.output: n.tiles for n in self._nodes if isinstance(n, DiagonalNode)}
+        self._background = {
+            n.output for n in layers.nodes if isinstance(n, UnpackNode) and n.background
+        }
         self._stored: set[tuple[int, MatrixTile]] = set()
         self._places = StoredPlaces(layers)
         self._to_come = defaultdict[int, Counter[int]](Counter)
         for task in tiled.tasks:
-            if task.kind == "store":
+            if task.kind is StoreNode:
                 self._to_come[self._places.written(task)][task.node] += 1
         self._growing: dict[tuple[int, int, Span, Span], int] = {}
 
     def check(self, number: int, task: Task) -> None:
         """Check a task, and note the elements that it writes."""
-        self._where = f"task {number}, {task.kind}"
+        self._where = f"task {number}, {task.kind.word()}"
         node = self._nodes[task.node] if 0 <= task.node < len(self._nodes) else None
-        if node is None or node.kind != task.kind:
+        if node is None or type(node) is not task.kind:
             raise self._broken(f"node {task.node} is {node}")
         for tile, names in self._tiles(task, node):
             holders = [self._matrices[name].holder for name in names]
@@ -93,21 +108,20 @@ class _Verifier:
         if self._growing:
             raise self._broken("sums have begun and not ended")
         for node in self._nodes:
-            if node.kind == "move":
+            if isinstance(node, MoveNode):
                 self._pass_padding(node)
         for name, mask in self._written.items():
             missing = np.count_nonzero(self._elements(name) & ~mask)
             if missing and name not in self._background:
                 raise self._broken(f"{missing} elements of {name} are not written")
         for number, node in enumerate(self._nodes):
-            if node.kind == "store":
+            if isinstance(node, StoreNode):
                 stored = sum(of == number for of, _ in self._stored)
                 if stored != self._blocks[node.inputs[0]].count:
                     raise self._broken(f"{stored} tiles of {node.inputs[0]} are stored")
 
-    def _pass_padding(self, node: Node) -> None:
+    def _pass_padding(self, node: MoveNode) -> None:
         """Let the padding of a move's target pass: no task has the tiles that are nothing else."""
-        assert node.change is not None
         for number, written in enumerate(self._written[node.output]):
             rows, cols = (Span(0, size) for size in written.shape)
             written[node.change.target.logical(number, rows, cols) < 0] = True
@@ -136,7 +150,7 @@ class _Verifier:
 
     # What tasks read and write
 
-    def multiply(self, task: Task, node: Node) -> None:
+    def multiply(self, task: Task, node: MultiplyNode) -> None:
         """Check a task of this kind."""
         a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
@@ -152,14 +166,14 @@ class _Verifier:
         if task.last:
             self._take_out(task, node)
 
-    def _take_out(self, task: Task, node: Node) -> None:
+    def _take_out(self, task: Task, node: MultiplyNode) -> None:
         """Check what a step writes of finished sums."""
         for some in task.cols:
             for other in task.moving:
                 self._others(task, node, (some, other))
                 self._write(self._matrices[node.output], task.number, some, other, task.writes)
 
-    def _filled(self, task: Task, node: Node) -> None:
+    def _filled(self, task: Task, node: MultiplyNode) -> None:
         """Check that a select takes nothing of what is filled without sums."""
         (rows,), (cols,) = task.cols, task.moving
         if node.step.selects(rows, cols):
@@ -186,13 +200,13 @@ class _Verifier:
                 if not task.last:
                     self._growing[which] = reached
 
-    def diagonal(self, task: Task, node: Node) -> None:
+    def diagonal(self, task: Task, node: DiagonalNode) -> None:
         """Check a task of this kind: a column of the weights makes one tile."""
         (rows,), (cols, tap) = task.rows, task.cols
         self._read(self._matrices[node.inputs[0]], task.number, cols, tap, task.reads)
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
 
-    def turn(self, task: Task, node: Node) -> None:
+    def turn(self, task: Task, node: TurnNode) -> None:
         """Check a task of this kind."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         for rows in task.rows:
@@ -200,12 +214,12 @@ class _Verifier:
                 self._read(source, task.number, rows, cols, task.reads)
                 self._write(out, task.number, cols, rows, task.writes)
 
-    def bounce(self, task: Task, node: Node) -> None:
+    def bounce(self, task: Task, node: BounceNode) -> None:
         """Check a task of this kind."""
         rows, cols = self._read_all(task)
         self._write(self._matrices[node.output], task.number, cols, rows, task.writes)
 
-    def convert(self, task: Task, node: Node) -> None:
+    def convert(self, task: Task, node: ConvertNode) -> None:
         """Check a task of this kind."""
         (rows,), (cols,) = task.rows, task.cols
         self._operand(self._matrices[node.inputs[0]], task, node, (rows, cols))
@@ -228,14 +242,14 @@ class _Verifier:
         wide = Span(col, cols.count if operand.cols > 1 else 1)
         self._read(operand, number, Span(row, rows.count), wide, task.reads)
 
-    def reduce(self, task: Task, node: Node) -> None:
+    def reduce(self, task: Task, node: ReduceNode) -> None:
         """Check a task of this kind: every segment of p columns makes one."""
         (rows,), (cols,), p = task.rows, task.cols, self._tiled.block[0]
         self._read(self._matrices[node.inputs[0]], task.number, rows, cols, task.reads)
         made = Span(cols.first // p, -(-cols.count // p))
         self._write(self._matrices[node.output], task.number, rows, made, task.writes)
 
-    def rows(self, task: Task, node: Node) -> None:
+    def rows(self, task: Task, node: RowsNode) -> None:
         """Check a task of this kind: all columns of some rows of its inputs and its result."""
         (rows,), (cols,), out = task.rows, task.cols, self._matrices[node.output]
         for name in node.inputs:
@@ -244,35 +258,34 @@ class _Verifier:
             self._read(operand, number, there, Span(0, operand.cols), task.reads)
         self._write(out, task.number, rows, cols, task.writes)
 
-    def pool(self, task: Task, node: Node) -> None:
+    def pool(self, task: Task, node: PoolNode) -> None:
         """Check a task of this kind: the images of a tile make the results of a tile."""
-        assert node.pooled is not None
         (rows,), (cols,), pixels = task.rows, task.cols, node.pooled.pixels
         first, count = (size // pixels.made_columns for size in (cols.first, cols.count))
         read = Span(first * pixels.image_columns, count * pixels.image_columns)
         self._read(self._matrices[node.inputs[0]], task.number, rows, read, task.reads)
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
 
-    def repeat(self, task: Task, node: Node) -> None:
+    def repeat(self, task: Task, node: RepeatNode) -> None:
         """Check a task of this kind."""
         (row,), (cols,), out = task.rows, task.cols, self._matrices[node.output]
         self._read(self._matrices[node.inputs[0]], task.number, row, cols, task.reads)
         self._write(out, task.number, Span(0, out.rows), cols, task.writes)
 
-    def unpack(self, task: Task, node: Node) -> None:
+    def unpack(self, task: Task, node: UnpackNode) -> None:
         """Check a task of this kind; what is written over later is not noted as written."""
         self._read_all(task)
         if not node.background:
             self._write_all(task)
 
-    def pack(self, task: Task, node: Node) -> None:
+    def pack(self, task: Task, node: PackNode) -> None:
         """Check a task of this kind; bytes that are there at the start are written over."""
         if node.inputs[0] not in self._background:
             self._read_all(task)
         if node.output in self._written:
             self._write_all(task)
 
-    def store(self, task: Task, node: Node) -> None:
+    def store(self, task: Task, node: StoreNode) -> None:
         """Check a task of this kind."""
         self._read_all(task)
         if (task.node, task.reads[0]) in self._stored:
@@ -280,9 +293,8 @@ class _Verifier:
         self._stored.add((task.node, task.reads[0]))
         self._to_come[self._places.written(task)][task.node] -= 1
 
-    def move(self, task: Task, node: Node) -> None:
+    def move(self, task: Task, node: MoveNode) -> None:
         """Check the elements that the tile it writes has of the tile it reads."""
-        assert node.change is not None
         (read,), (written,) = task.reads, task.writes
         rows, cols = self._extents(written)
         logical = node.change.target.logical(written.number, rows, cols)
@@ -300,10 +312,9 @@ class _Verifier:
         padding = logical < 0
         window[here | padding] = True  # nothing is written to padding
 
-    def gather(self, task: Task, node: Node) -> None:
+    def gather(self, task: Task, node: GatherNode) -> None:
         """Check the elements that the tile it writes has of a part, and of the tile it reads."""
-        assert node.gather is not None
-        part, (tile,) = node.gather.parts[task.number], task.writes
+        part, (tile,) = node.parts[task.number], task.writes
         (rows,), (cols,) = task.rows, task.cols
         down, across = part.rows[rows.first : rows.stop], part.cols[cols.first : cols.stop]
         number = int(part.numbers[tile.number])
@@ -433,7 +444,7 @@ def _side_by_side(rows: int, window: StridedWindow | DigitWindow | WordWindow) -
     return [Span(first, min(tall, rows - first)) for first in range(0, rows, tall)]
 
 
-def _needed_rows(node: Node, stationary: Matrix, task: Task) -> Sequence[int]:
+def _needed_rows(node: MultiplyNode, stationary: Matrix, task: Task) -> Sequence[int]:
     """Return the rows of a stationary operand that sums of a task's columns must take, in order.
 
     Of a diagonal these are the rows of the columns' own channels, once for each tap.
@@ -448,21 +459,21 @@ def _needed_rows(node: Node, stationary: Matrix, task: Task) -> Sequence[int]:
     ]
 
 
-_CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_kind(
+_CHECKS: Mapping[type[Node], Callable[..., None]] = for_every_kind(
     {
-        "multiply": _Verifier.multiply,
-        "diagonal": _Verifier.diagonal,
-        "turn": _Verifier.turn,
-        "bounce": _Verifier.bounce,
-        "move": _Verifier.move,
-        "gather": _Verifier.gather,
-        "convert": _Verifier.convert,
-        "reduce": _Verifier.reduce,
-        "rows": _Verifier.rows,
-        "pool": _Verifier.pool,
-        "repeat": _Verifier.repeat,
-        "unpack": _Verifier.unpack,
-        "pack": _Verifier.pack,
-        "store": _Verifier.store,
+        MultiplyNode: _Verifier.multiply,
+        DiagonalNode: _Verifier.diagonal,
+        TurnNode: _Verifier.turn,
+        BounceNode: _Verifier.bounce,
+        MoveNode: _Verifier.move,
+        GatherNode: _Verifier.gather,
+        ConvertNode: _Verifier.convert,
+        ReduceNode: _Verifier.reduce,
+        RowsNode: _Verifier.rows,
+        PoolNode: _Verifier.pool,
+        RepeatNode: _Verifier.repeat,
+        UnpackNode: _Verifier.unpack,
+        PackNode: _Verifier.pack,
+        StoreNode: _Verifier.store,
     }
 )

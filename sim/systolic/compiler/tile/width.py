@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import LARGEST_COLUMNS, block_rows, whole_banks
 from systolic.compiler.ir.tasks import tiling
 from systolic.errors import CompileError
@@ -68,7 +68,7 @@ def _fewest_tiles(layers: Layers, chip: Chip) -> int:
 
 
 def _multiplies(layers: Layers) -> bool:
-    return any(node.kind == "multiply" for node in layers.nodes)
+    return any(isinstance(node, MultiplyNode) for node in layers.nodes)
 
 
 def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:

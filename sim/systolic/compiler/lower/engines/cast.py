@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from systolic.compiler.ir.carried import CARRIER, NARROW_BITS
 from systolic.compiler.ir.lane_step import COPY, LaneStep
+from systolic.compiler.ir.nodes import ConvertNode
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.engines.elementwise import each_element
 from systolic.element_types import ELEMENT_TYPES
@@ -32,9 +33,9 @@ def lower_cast(builder: LayerBuilder, op: Operation) -> None:
     matrix, axes = builder.any_view(source)
     for step, dtype in first:
         made = builder.temporary(matrix, dtype, matrix.cols)
-        builder.node("convert", (matrix,), made, step=step)
+        builder.node(ConvertNode, (matrix,), made, step=step)
         matrix = made
-    builder.node("convert", (matrix,), builder.result(op.output, axes), step=last)
+    builder.node(ConvertNode, (matrix,), builder.result(op.output, axes), step=last)
 
 
 def cast_steps(before: str, after: str) -> Steps:

@@ -7,7 +7,7 @@ the select, and tiles where no element stays are not computed (`tile`).
 from __future__ import annotations
 
 from systolic.compiler.ir.lane_step import LaneStep, select_up_to
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.nodes import Axes, ConvertNode
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.engines.elementwise import join
 from systolic.compiler.lower.views import physical, swap
@@ -26,7 +26,7 @@ def lower_causal_mask(builder: LayerBuilder, op: Operation) -> None:
     axes = _wanted(builder, source, plain)
     matrix = builder.view(source, axes)
     result = builder.result_like(op.output, axes, matrix)
-    builder.node("convert", (matrix,), result, step=_step(op, axes, plain))
+    builder.node(ConvertNode, (matrix,), result, step=_step(op, axes, plain))
 
 
 def _step(op: Operation, axes: Axes, plain: Axes) -> LaneStep:

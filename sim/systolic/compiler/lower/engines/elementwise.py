@@ -10,6 +10,7 @@ is left out. Otherwise the instructions follow one another on the chip.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from systolic.compiler.cost.engines import some_engine_does
 from systolic.compiler.ir.carried import NARROW_BITS
@@ -23,7 +24,7 @@ from systolic.compiler.ir.lane_step import (
     with_each,
     with_lane,
 )
-from systolic.compiler.ir.nodes import Axes, Matrix, Node
+from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, MultiplyNode
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.engines.broadcasts import operand_axes, shared_axes
 from systolic.compiler.lower.engines.predicates import selects
@@ -66,7 +67,7 @@ def each_element(
             else:
                 matrix = builder.view(source, axes)
             result = builder.result_like(op.output, axes, matrix)
-            builder.node("convert", (matrix,), result, step=step(op))
+            builder.node(ConvertNode, (matrix,), result, step=step(op))
             return result
 
         builder.note_remake(op.output, again, due=_is_due(builder, op))
@@ -115,12 +116,12 @@ def _binary_as(builder: LayerBuilder, op: Operation, axes: Axes) -> Matrix:
     own = next((each for each in (left, right) if builder.has_own_tiles(each)), left)
     result = builder.result_like(op.output, axes, own)
     if right.cols == 1 and left.cols == result.cols:
-        builder.node("convert", (left, right), result, step=with_lane(operator))
+        builder.node(ConvertNode, (left, right), result, step=with_lane(operator))
     elif left.cols == 1 and right.cols == result.cols:
         step = with_lane(operator, reverse=True)
-        builder.node("convert", (right, left), result, step=step)
+        builder.node(ConvertNode, (right, left), result, step=step)
     else:
-        builder.node("convert", (left, right), result, step=with_each(operator))
+        builder.node(ConvertNode, (left, right), result, step=with_each(operator))
     return result
 
 
@@ -137,7 +138,7 @@ def _select_as(builder: LayerBuilder, op: Operation, axes: Axes) -> Matrix:
     )
     own = next((m for m in (on_true, on_false, predicate) if builder.has_own_tiles(m)), on_true)
     result = builder.result_like(op.output, axes, own)
-    builder.node("convert", (on_false, predicate, on_true), result, step=select())
+    builder.node(ConvertNode, (on_false, predicate, on_true), result, step=select())
     return result
 
 
@@ -197,7 +198,7 @@ def lower_requantise(builder: LayerBuilder, op: Operation) -> None:
         step = step.with_number("scale", 1.0)
     result = builder.result_like(op.output, axes, matrix)
     operands = (matrix, scales) if step.others else (matrix,)
-    builder.node("convert", operands, result, step=step)
+    builder.node(ConvertNode, operands, result, step=step)
 
 
 def _scaled_by_lane(builder: LayerBuilder, op: Operation, axes: Axes) -> bool:
@@ -210,7 +211,7 @@ def _scaled_by_lane(builder: LayerBuilder, op: Operation, axes: Axes) -> bool:
 def _scaled(builder: LayerBuilder, matrix: Matrix, scales: Matrix) -> Matrix:
     """Return elements times the scales of their columns, in float32: what an instruction makes."""
     made = builder.temporary(matrix, "f32", matrix.cols)
-    builder.node("convert", (matrix, scales), made, step=with_each("multiply"))
+    builder.node(ConvertNode, (matrix, scales), made, step=with_each("multiply"))
     return made
 
 
@@ -252,7 +253,7 @@ def _joined_binary(builder: LayerBuilder, op: Operation, place: int) -> bool:
     if _joined_step(builder, tensor, step) is None:
         return False
     operand = _operand(builder, op, 1 - place, axes)
-    if maker.kind == "multiply" and operand.cols > 1:
+    if isinstance(maker, MultiplyNode) and operand.cols > 1:
         operand = builder.in_tiles(operand, builder.matrix(maker.output).block)
     return join(builder, op, tensor, step, (operand,))
 
@@ -269,36 +270,29 @@ def join(
     if found is None:
         return False
     maker, both = found
-    if maker.kind == "multiply":
+    if isinstance(maker, MultiplyNode):
         builder.forget_remake(op.output)  # its operand is nowhere but in the result buffer
     inputs, axes = builder.withdraw(maker)
     result = builder.result_like(op.output, axes, builder.matrix(maker.output))
-    builder.node(
-        maker.kind,
-        (*inputs, *others),
-        result,
-        step=both,
-        layer=maker.layer,
-        diagonal=maker.diagonal,
-        fold=maker.fold,
-    )
+    names = tuple(matrix.name for matrix in (*inputs, *others))
+    builder.add_node(replace(maker, inputs=names, output=result.name, step=both))
     builder.choose(f"{op.output} is made with {tensor}, by one instruction for each tile")
     return True
 
 
 def _joined_step(
     builder: LayerBuilder, tensor: str, step: LaneStep
-) -> tuple[Node, LaneStep] | None:
+) -> tuple[MultiplyNode | ConvertNode, LaneStep] | None:
     """Return the maker of a tensor, and the instruction that does its step and another."""
     maker = builder.maker(tensor)
-    if maker is None or maker.kind not in ("multiply", "convert"):
+    if not isinstance(maker, MultiplyNode | ConvertNode):
         return None
     dtype = builder.graph.shape(tensor).element_type
     source = builder.matrix(maker.inputs[0]).dtype
     if dtype != data_type(source).accumulator:
         return None
     both = joined(maker.step, step, dtype)
-    buffer = Buffer.RESULT if maker.kind == "multiply" else Buffer.STATE
+    buffer = Buffer.RESULT if isinstance(maker, MultiplyNode) else Buffer.STATE
     if both is None or not some_engine_does(builder.chip, both, buffer):
         return None
     return maker, both
@@ -375,7 +369,7 @@ def _before_widening(builder: LayerBuilder, tensor: str) -> str:
     source, maker = cast.inputs[0], builder.maker(tensor)
     before, after = builder.user_type(source), builder.user_type(tensor)
     widened = before not in NARROW_BITS and data_type(before).accumulator == after
-    if not widened or maker is None or maker.kind != "convert" or maker.step is not COPY:
+    if not widened or maker is None or not isinstance(maker, ConvertNode) or maker.step is not COPY:
         return tensor
     builder.withdraw(maker)
     builder.choose(f"{source} is taken as it is, not as {tensor}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from systolic.compiler.ir.lane_step import LaneStep
+from systolic.compiler.ir.nodes import PoolNode
 from systolic.compiler.ir.pixels import PooledPixels
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.products.images import CHANNELS_ON_ROWS, images_of, padded_images
@@ -22,4 +23,4 @@ def lower_pool(builder: LayerBuilder, op: Operation) -> None:
     down, across = given.window
     step = LaneStep(Pool, {"function": given.reduction, "window": down * across})
     pooled = PooledPixels(images.pixels, images.windows.size, images.dilation)
-    builder.node("pool", (padded,), result, step=step, pooled=pooled)
+    builder.node(PoolNode, (padded,), result, step=step, pooled=pooled)

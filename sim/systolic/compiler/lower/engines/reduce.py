@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from systolic.compiler.cost.engines import some_engine_does, step_cycles
 from systolic.compiler.ir.lane_step import LaneStep, summed
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, ReduceNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.errors import CompileError
@@ -45,15 +45,15 @@ def lower_reduce(builder: LayerBuilder, op: Operation) -> None:
         matrix = fewer
     while matrix.cols > segment:
         fewer = builder.temporary(matrix, accumulator, -(-matrix.cols // segment))
-        builder.node("reduce", (matrix,), fewer, step=step)
+        builder.node(ReduceNode, (matrix,), fewer, step=step)
         matrix = fewer
     if in_order == given.reduction:
-        builder.node("reduce", (matrix,), builder.result(op.output, seen), step=step)
+        builder.node(ReduceNode, (matrix,), builder.result(op.output, seen), step=step)
         return
     total = builder.temporary(matrix, accumulator, 1)
-    builder.node("reduce", (matrix,), total, step=step)
+    builder.node(ReduceNode, (matrix,), total, step=step)
     divide = LaneStep(TensorScalar, {"op": "divide", "scalar": float(count)})
-    builder.node("convert", (total,), builder.result(op.output, seen), step=divide)
+    builder.node(ConvertNode, (total,), builder.result(op.output, seen), step=divide)
 
 
 def _summing(builder: LayerBuilder, matrix: Matrix) -> LaneStep | None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from systolic.compiler.cost.engines import some_engine_does
 from systolic.compiler.cost.last_chip import LAST_CHIP
-from systolic.compiler.ir.gathers import Gather, GatherPart
+from systolic.compiler.ir.gathers import GatherPart
 from systolic.compiler.ir.lane_step import LaneStep
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, ConvertNode, GatherNode, Matrix, RowsNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.engines.reduce import as_columns
@@ -117,7 +117,7 @@ def lower_scan(builder: LayerBuilder, op: Operation) -> None:
     ones = _filled(builder, source, accumulator, 1.0)
     step = _scan(then, first if is_float else int(whole))
     result = _made(builder, op, axes)
-    builder.node("rows", (source, ones), result, step=step, backwards=given.from_end)
+    builder.node(RowsNode, (source, ones), result, step=step, backwards=given.from_end)
 
 
 def _filled(builder: LayerBuilder, like: Matrix, dtype: str, value: float) -> Matrix:
@@ -125,14 +125,14 @@ def _filled(builder: LayerBuilder, like: Matrix, dtype: str, value: float) -> Ma
     rows = min(like.rows, block_rows(builder.chip))
     made = builder.scratch(like.tensor, dtype, (1, rows, 1), (block_rows(builder.chip), 1))
     part = GatherPart(None, np.arange(1), np.arange(rows), np.arange(1))
-    builder.node("gather", (), made, gather=Gather((part,), value))
+    builder.node(GatherNode, (), made, (part,), value)
     return made
 
 
 def lower_largest(builder: LayerBuilder, op: Operation) -> None:
     """Take the eight largest of each row."""
     source, axes = _rows_of(builder, op.inputs[0], op.attributes_as(AlongAttributes).axis)
-    builder.node("rows", (source,), _made(builder, op, axes), step=LARGEST)
+    builder.node(RowsNode, (source,), _made(builder, op, axes), step=LARGEST)
 
 
 def lower_find(builder: LayerBuilder, op: Operation) -> None:
@@ -140,7 +140,7 @@ def lower_find(builder: LayerBuilder, op: Operation) -> None:
     name, values = op.inputs
     source, axes = _rows_of(builder, name, op.attributes_as(AlongAttributes).axis)
     wanted = builder.in_whole_rows(builder.view(values, axes))
-    builder.node("rows", (source, wanted), _made(builder, op, axes), step=FIND)
+    builder.node(RowsNode, (source, wanted), _made(builder, op, axes), step=FIND)
 
 
 def lower_move_from(builder: LayerBuilder, op: Operation) -> None:
@@ -148,7 +148,7 @@ def lower_move_from(builder: LayerBuilder, op: Operation) -> None:
     given, (name, start) = op.attributes_as(CountAttributes), op.inputs
     source, axes = _rows_of(builder, name, given.axis)
     step = _move_from(source.cols - given.count)
-    builder.node("rows", (source, _number(builder, start)), _made(builder, op, axes), step=step)
+    builder.node(RowsNode, (source, _number(builder, start)), _made(builder, op, axes), step=step)
 
 
 def lower_move_to(builder: LayerBuilder, op: Operation) -> None:
@@ -160,9 +160,9 @@ def lower_move_to(builder: LayerBuilder, op: Operation) -> None:
     stays = op.output in builder.graph.outputs and builder.graph.tensor(op.output).home != "dram"
     result = _made(builder, op, axes)
     made = builder.add(replace(result, name=builder.new_name(op.output))) if stays else result
-    builder.node("rows", (source, new, _number(builder, start)), made, step=step)
+    builder.node(RowsNode, (source, new, _number(builder, start)), made, step=step)
     if stays:  # its place may lie across two banks
-        builder.node("convert", (made,), result)
+        builder.node(ConvertNode, (made,), result)
 
 
 def lower_pick(builder: LayerBuilder, op: Operation) -> None:
@@ -171,7 +171,7 @@ def lower_pick(builder: LayerBuilder, op: Operation) -> None:
     axes: Axes = ((0,), (1,))
     source = builder.in_whole_rows(builder.view(name, axes))
     numbers = builder.in_whole_rows(builder.view(places, ((0,), (1,))))
-    builder.node("rows", (source, numbers), _made(builder, op, axes), step=PICK)
+    builder.node(RowsNode, (source, numbers), _made(builder, op, axes), step=PICK)
 
 
 def _number(builder: LayerBuilder, name: str) -> Matrix:

@@ -9,7 +9,6 @@ import numpy as np
 
 from systolic.compiler.cost.engines import some_engine_does, step_cycles
 from systolic.compiler.ir.gathers import (
-    Gather,
     GatheredBox,
     GatherPart,
     PlaceValues,
@@ -17,7 +16,7 @@ from systolic.compiler.ir.gathers import (
     parts_of,
 )
 from systolic.compiler.ir.lane_step import COPY
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, GatherNode, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import physical
 from systolic.isa import Buffer
@@ -51,7 +50,7 @@ def lower_index_map(builder: LayerBuilder, op: Operation) -> None:
     parts = tuple(parts_of(found.places, seen, sizes))
     result = builder.result(op.output, seen)
     assert len(out.dims) == sum(map(len, seen))
-    builder.node("gather", (matrix,), result, gather=Gather(parts, found.fill))
+    builder.node(GatherNode, (matrix,), result, parts, found.fill)
 
 
 def lower_constant(builder: LayerBuilder, op: Operation) -> None:
@@ -73,7 +72,7 @@ def _filled(builder: LayerBuilder, op: Operation, value: float | PlaceValues) ->
         *batch, rows, cols = (builder.size(op.output, group) for group in axes)
         numbers = (np.arange(count) for count in (math.prod(batch), rows, cols))
         result = builder.result(op.output, axes)
-        builder.node("gather", (), result, gather=Gather((GatherPart(None, *numbers),), value))
+        builder.node(GatherNode, (), result, (GatherPart(None, *numbers),), value)
         return result
 
     builder.note_remake(op.output, made, due=True)
@@ -119,7 +118,7 @@ def _gather(builder: LayerBuilder, op: Operation, boxes: Sequence[GatheredBox]) 
         for box in boxes
     ]
     result = builder.result(op.output, axes)
-    builder.node("gather", inputs, result, gather=Gather(tuple(parts)))
+    builder.node(GatherNode, inputs, result, tuple(parts))
 
 
 def _axes(builder: LayerBuilder, op: Operation) -> Axes:
@@ -132,7 +131,7 @@ def _axes(builder: LayerBuilder, op: Operation) -> Axes:
     tensor = op.inputs[0]
     matrix, axes = builder.any_view(tensor)
     wide = physical(builder.graph.shape(tensor))
-    if matrix.source != "node" or matrix.rows > 1 or builder.size(tensor, wide[-2]) == 1:
+    if matrix.source.kind != "node" or matrix.rows > 1 or builder.size(tensor, wide[-2]) == 1:
         return axes
     if not some_engine_does(builder.chip, COPY, Buffer.STATE):
         return axes

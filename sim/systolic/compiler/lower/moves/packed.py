@@ -21,7 +21,7 @@ from systolic.compiler.ir.carried import (
     carrier_shape,
     is_packed,
 )
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, PackNode, UnpackNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Rows, Scattered, as_rows, in_unbroken_rows
 from systolic.compiler.lower.builder import LayerBuilder
@@ -259,7 +259,7 @@ def _unpack_in_dram(builder: LayerBuilder, packed: PackedTensor, *, background: 
     bytes_ = builder.dram.place(packed.name)
     loaded = _tiles(builder, bytes_, packed.name, packed.name)
     elements = _tiles(builder, _elements(bytes_, packed), packed.name, "")
-    builder.unpack(loaded, elements, packed.bits)
+    builder.node(UnpackNode, (loaded,), elements, packed.bits)
     builder.store_at(elements, _unpacked(packed), AXES, background=background)
 
 
@@ -279,13 +279,13 @@ def _unpack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
     if rows := _rows(builder, packed):
         bytes_ = _bytes_in_rows(builder, packed, rows, given=True)
         elements = _elements_in_rows(builder, packed, rows)
-        builder.unpack(bytes_, elements, packed.bits)
+        builder.node(UnpackNode, (bytes_,), elements, packed.bits)
         builder.homes.holds_rows(packed.elements, elements, rows.axes)
     else:
         places = _places(builder, packed)
         bytes_ = _bytes_of_lanes(builder, packed, given=True)
         elements = _lanes(builder, packed.elements, bytes_.rows, places.columns)
-        builder.unpack(bytes_, elements, packed.bits)
+        builder.node(UnpackNode, (bytes_,), elements, packed.bits)
         builder.homes.hold(packed.elements, elements, places, _axes(builder, packed))
     builder.homes.lies_at(packed.name, packed.tensor.shape, bytes_)
 
@@ -374,7 +374,7 @@ def pack_output(builder: LayerBuilder, packed: PackedTensor) -> None:
         bytes_ = builder.dram.place(packed.name)
         elements = _tiles(builder, _elements(bytes_, packed), packed.name, _unpacked(packed))
         made = _tiles(builder, bytes_, packed.name, "")
-        builder.pack(elements, made, packed.bits)
+        builder.node(PackNode, (elements,), made, packed.bits)
         builder.store_at(made, packed.name, AXES)
     else:
         _pack_on_chip(builder, packed)
@@ -384,7 +384,7 @@ def _pack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
     if rows := _rows(builder, packed):
         bytes_ = _bytes_in_rows(builder, packed, rows, given=False)
         elements = _elements_in_rows(builder, packed, rows)
-        builder.node("convert", (builder.view(packed.elements, rows.axes),), elements)
+        builder.node(ConvertNode, (builder.view(packed.elements, rows.axes),), elements)
     else:
         places = _places(builder, packed)
         _, lanes, cols = places.sizes()
@@ -392,8 +392,8 @@ def _pack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
         bytes_ = _bytes_of_lanes(builder, packed, given=padded)
         elements = _lanes(builder, packed.elements, lanes, cols)
         if padded:
-            builder.unpack(bytes_, elements, packed.bits, background=True)
+            builder.node(UnpackNode, (bytes_,), elements, packed.bits, background=True)
         builder.homes.deal_out(packed.elements, elements, places, _axes(builder, packed))
-    builder.pack(elements, bytes_, packed.bits)
+    builder.node(PackNode, (elements,), bytes_, packed.bits)
     builder.homes.lies_at(packed.name, packed.tensor.shape, bytes_)
     builder.keep_at_end(bytes_, packed.name, ((), ()))

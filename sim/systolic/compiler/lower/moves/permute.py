@@ -14,7 +14,7 @@ from functools import partial
 
 from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import blocks_cost, turn_cost
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, BounceNode, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.moves.blocks import (
     blocks_of,
@@ -186,7 +186,7 @@ def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
     if array:
         builder.turn(source, result)
     else:
-        builder.node("bounce", (source,), result)
+        builder.node(BounceNode, (source,), result)
     builder.keep_matrix(op.output, result, matrices.result)
 
 

@@ -27,7 +27,7 @@ from systolic.compiler.cost.dma import longest_run_bytes, queues_of_tile, wastes
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
 from systolic.compiler.ir.change_of_view import Spread
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, Matrix, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.on_chip.homes import as_rows, lies_unbroken
 from systolic.compiler.ir.stretches import places_along
@@ -155,7 +155,7 @@ class Batches:
             )
             for holder, side in ((held, before), (made, turned))
         )
-        builder.node("turn", (source,), target)
+        builder.node(TurnNode, (source,), target)
         builder.choose(
             f"{tensor} is brought matrix by partition and turned (about {cycles} cycles with the "
             f"product)"
@@ -394,7 +394,7 @@ class Batches:
         if (found := self._windows.get((tensor, axes))) is not None:
             return builder.matrix(found)
         for held, seen in builder.views(tensor) if _can_be_grouped(axes) else ():
-            if held.shared and seen[-2] == axes[-2]:
+            if held.lies.shared and seen[-2] == axes[-2]:
                 whole = BatchGroups(builder.graph.shape(tensor), seen, axes)
                 return self._within(tensor, axes, held, whole)
         return None

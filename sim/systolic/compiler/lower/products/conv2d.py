@@ -18,10 +18,10 @@ from math import prod
 import numpy as np
 
 from systolic.compiler.cost.engines import some_engine_does
-from systolic.compiler.ir.diagonal import Diagonal
-from systolic.compiler.ir.gathers import Gather, GatherPart
+from systolic.compiler.ir.diagonal import DiagonalTiles
+from systolic.compiler.ir.gathers import GatherPart
 from systolic.compiler.ir.lane_step import ALONG_DIAGONAL
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, DiagonalNode, GatherNode, Matrix, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.lower.builder import LayerBuilder
@@ -62,15 +62,15 @@ def lower_conv2d(builder: LayerBuilder, op: Operation) -> None:
     block = images.made_block(builder.chip)
     if given.groups == 1:
         result = builder.result_in(op.output, CHANNELS_ON_ROWS, block)
-        builder.node("multiply", (weights, moving), result)
+        builder.node(MultiplyNode, (weights, moving), result)
         return
     groups, filters = given.groups, weights.cols // given.groups
     weights = _by_group(builder, op.inputs[1], weights, groups)
     shape = graph.shape(op.output)
     sums = builder.scratch(op.output, shape.element_type, (groups, filters, images.results), block)
-    builder.node("multiply", (weights, moving), sums)
+    builder.node(MultiplyNode, (weights, moving), sums)
     result = builder.result_in(op.output, CHANNELS_ON_ROWS, block)
-    builder.node("gather", (sums,), result, gather=_together(groups, filters, images.results))
+    builder.node(GatherNode, (sums,), result, _together(groups, filters, images.results))
 
 
 def _moving(builder: LayerBuilder, op: Operation, images: Images, groups: int) -> Matrix:
@@ -129,15 +129,15 @@ def _lower_depthwise(builder: LayerBuilder, op: Operation) -> None:
     images = images_of(builder, source, given.windows(shape))
     padded = padded_images(builder, source, images)
     p = block_rows(builder.chip)
-    diagonal = Diagonal(len(images.taps), shape.dims[3], p)
+    diagonal = DiagonalTiles(len(images.taps), shape.dims[3], p)
     sizes = 1, diagonal.rows, diagonal.channels
     stationary = builder.scratch(weights, shape.element_type, sizes, (p, p))
     columns = builder.view(weights, CHANNELS_AND_TAPS)
-    builder.node("diagonal", (columns,), stationary, diagonal=diagonal)
+    builder.node(DiagonalNode, (columns,), stationary, diagonal)
     window = PixelWindow(padded.name, images.pixels, images.taps, diagonal.blocks * p)
     moving = builder.within_pixels(padded, window, diagonal.rows, images.results)
     result = builder.result_in(op.output, CHANNELS_ON_ROWS, images.made_block(builder.chip))
-    builder.node("multiply", (stationary, moving), result, diagonal=diagonal)
+    builder.node(MultiplyNode, (stationary, moving), result, diagonal=diagonal)
 
 
 def _weights(builder: LayerBuilder, tensor: str) -> Matrix:
@@ -158,15 +158,15 @@ def _by_group(builder: LayerBuilder, tensor: str, weights: Matrix, groups: int) 
         )
         for group in range(groups)
     )
-    builder.node("gather", (weights,), made, gather=Gather(parts))
+    builder.node(GatherNode, (weights,), made, parts)
     return made
 
 
-def _together(groups: int, filters: int, columns: int) -> Gather:
+def _together(groups: int, filters: int, columns: int) -> tuple[GatherPart, ...]:
     """Return the results of all groups as one matrix, one group below the other."""
     parts = []
     for group in range(groups):
         rows = np.full(groups * filters, -1)
         rows[group * filters : (group + 1) * filters] = np.arange(filters)
         parts.append(GatherPart(0, np.array([group]), rows, np.arange(columns)))
-    return Gather(tuple(parts))
+    return tuple(parts)

@@ -32,7 +32,7 @@ from systolic.compiler.ir.folded_rows import (
     turned_groups,
     turned_rows,
 )
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, Matrix, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.windows import FoldedWindow, MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
@@ -286,7 +286,7 @@ class FoldedRows:
                 (made, rows.holds, rows.made),
             )
         )
-        builder.node("turn", (source,), target)
+        builder.node(TurnNode, (source,), target)
         dims = groups.shape.dims
         window = MatrixWindow(made.name, Spread(dims, groups.tiles), Spread(dims, groups.matrices))
         return builder.within(made, window)

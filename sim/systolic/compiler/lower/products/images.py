@@ -12,12 +12,11 @@ import numpy as np
 
 from systolic.arrays import Integers
 from systolic.compiler.ir.gathers import (
-    Gather,
     GatheredBox,
     around,
     part_of,
 )
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, GatherNode, Matrix, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import LARGEST_COLUMNS, block_rows
 from systolic.compiler.ir.pixels import Pixels, PixelWindow
 from systolic.compiler.lower.builder import LayerBuilder
@@ -157,10 +156,10 @@ def padded_images(builder: LayerBuilder, tensor: str, images: Images, value: flo
     sizes = 1, channels, count * images.pixels.image_columns
     padded = builder.scratch(tensor, images.source.element_type, sizes, block)
     if images.phases == 1 and can_be_made_within(builder, tensor, matrix, images):
-        builder.make_within(matrix, images.inner(padded.name), Gather(parts[:-1], value))
+        builder.make_within(matrix, images.inner(padded.name), parts[:-1], value)
         builder.choose(f"{tensor} is made where its padding lies already")
     else:
-        builder.node("gather", (matrix,), padded, gather=Gather(parts, value))
+        builder.node(GatherNode, (matrix,), padded, parts, value)
     return padded
 
 
@@ -170,7 +169,7 @@ def can_be_made_within(builder: LayerBuilder, tensor: str, matrix: Matrix, image
     Nothing else takes them, and they lie in tiles of as many whole images.
     """
     maker = builder.maker(tensor)
-    if maker is None or maker.kind != "multiply" or tensor in builder.graph.outputs:
+    if maker is None or not isinstance(maker, MultiplyNode) or tensor in builder.graph.outputs:
         return False
     if not any(images.windows.padding):
         return False

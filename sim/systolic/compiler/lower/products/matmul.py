@@ -20,7 +20,7 @@ from systolic.compiler.cost.products import (
     strand_products_cost,
 )
 from systolic.compiler.cost.turns import strands_cost, turn_cost
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, Matrix, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.products.folded_rows import FoldedRows
@@ -68,7 +68,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     if rows.fold == 1 and made_in_strands(builder, op.output, out, operands):
         return
     result = _result(builder, op, out, of_out)
-    builder.node("multiply", operands, result, fold=rows.fold)
+    builder.node(MultiplyNode, operands, result, fold=rows.fold)
     builder.batches.store(op.output)
 
 

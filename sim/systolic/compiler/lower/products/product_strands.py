@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, Matrix, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, SteppedWindow
@@ -41,7 +41,7 @@ def made_in_strands(
     made = builder.strand_tensors.new(tensor, lies.axes, lies.ways)
     for first, result in enumerate(builder.strand_tensors.rows_of(made)):
         weights = _stepped(builder, stationary, first, result.rows, lies.ways)
-        builder.node("multiply", (weights, moving), result)
+        builder.node(MultiplyNode, (weights, moving), result)
     builder.choose(f"{tensor} is made strand by strand, {lies.ways} to a partition, by products")
     return True
 
@@ -65,4 +65,4 @@ def _stepped(builder: LayerBuilder, matrix: Matrix, first: int, cols: int, step:
     window = SteppedWindow(matrix.holder, first, step, within)
     block = matrix.block[0] if matrix.block else block_rows(builder.chip), cols
     made = matrix.seen_in(window, builder.new_name(matrix.tensor))
-    return builder.add(replace(made, cols=cols, block=block))
+    return builder.add(replace(made, dims=(*made.dims[:-1], cols), block=block))

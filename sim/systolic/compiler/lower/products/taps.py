@@ -19,8 +19,8 @@ import numpy as np
 
 from systolic.arrays import Integers
 from systolic.compiler.cost.moves import copy_ticks
-from systolic.compiler.ir.gathers import NOWHERE, Gather, GatherPart
-from systolic.compiler.ir.nodes import Matrix
+from systolic.compiler.ir.gathers import NOWHERE, GatherPart
+from systolic.compiler.ir.nodes import GatherNode, Matrix
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.lower.builder import LayerBuilder
@@ -185,7 +185,7 @@ def _gathered(
                 parts.append(GatherPart(None, only(groups, group), rows, rest))
     # Fills come first: an engine that may not begin at a fill's first row begins above it.
     parts.sort(key=lambda part: part.source is not None)
-    builder.node("gather", (source,), made, gather=Gather(tuple(parts)))
+    builder.node(GatherNode, (source,), made, tuple(parts))
     return made
 
 
