@@ -12,7 +12,6 @@ from systolic.compiler.ir.on_chip.chip_places import (
     LANE,
     ChipPlaces,
     any_rows,
-    places_of,
     row_groups,
 )
 from systolic.compiler.ir.on_chip.homes import in_unbroken_rows
@@ -38,7 +37,7 @@ def agree(places: ChipPlaces, partitions: int) -> None:
 def test_places_of_tiles(seed: int) -> None:
     rng = Random(seed)
     shape, partitions = Shape.parse(random_text(rng, ":" + rng.choice(TILES))), rng.choice([8, 12])
-    found = places_of(shape, partitions)
+    found = ChipPlaces.of(shape, partitions)
     assert found is not None
     agree(found, partitions)
 
@@ -51,7 +50,7 @@ def test_places_of_unbroken_rows(seed: int) -> None:
     partitions, tall = rng.choice([(8, 8), (13, 13), (13, 8), (8, 3), (16, 4)])
     views = [*row_groups(shape), *any_rows(shape)]
     view = rng.choice(views)
-    found = places_of(in_unbroken_rows(shape, view, tall), partitions, view[-2])
+    found = ChipPlaces.of(in_unbroken_rows(shape, view, tall), partitions)
     if found is not None:
         agree(found, partitions)
 
@@ -64,15 +63,17 @@ def test_places_of_rows_that_lie_together(seed: int) -> None:
     view = rng.choice(row_groups(shape))
     together = rng.choice([n for n in range(1, 10) if shape.dims[view[-2][-1]] % n == 0])
     lies = in_unbroken_rows(shape, view, tall, together)
-    found = places_of(lies, partitions, view[-2])
+    found = ChipPlaces.of(lies, partitions)
     if found is not None:
         agree(found, partitions)
 
 
-def test_rows_that_a_tile_cuts_unevenly_have_no_such_places() -> None:
+def test_rows_that_a_tile_cuts_unevenly_are_no_sums() -> None:
     """Of rows 2 x 5 in tiles of 8 the last two are in another tile, whatever the buffer has."""
     shape = Shape.parse("s8[5,5,2,2]{3,0,1,2}")
     view = ((2, 1), (0, 3))
-    assert places_of(in_unbroken_rows(shape, view, 8), 13, view[0]) is None
-    assert places_of(in_unbroken_rows(shape, view, 10), 13, view[0]) is not None
-    assert places_of(in_unbroken_rows(shape, view, 5), 13, view[0]) is not None
+    for tall, is_sum in ((8, False), (10, True), (5, True)):
+        found = ChipPlaces.of(in_unbroken_rows(shape, view, tall), 13)
+        assert found is not None
+        assert found.is_sum([(0,), (1,), (2,), (3,)]) == is_sum
+        assert found.is_sum([(0,), (2, 1), (3,)])

@@ -16,6 +16,7 @@ from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.config import load_chip
+from systolic.isa import Copy
 from systolic.layout import Shape
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder, Tensor
@@ -111,13 +112,15 @@ def test_reshapes_put_elements_right_on_both_engines(seed: int) -> None:
     run_on_both_engines(graph, hardware, inputs)
 
 
-def test_a_reshape_that_keeps_lanes_needs_one_instruction() -> None:
+def test_a_reshape_that_keeps_lanes_needs_copies_alone() -> None:
     # Of s32[4,12,7,9] lane (i, j) has 63 elements, which [48,7,9] wants column by column.
     builder = GraphBuilder(home="state_buffer")
     builder.tensor("x", "s32[4,12,7,9]")
     builder.add("reshape", ("x",), "s32[48,7,9]{1,2,0}", name="y")
     hardware = load_chip(CHIPS / "ideal_128x128.toml")
-    assert len(compile_graph("reshaped", builder.graph(), hardware).program.instructions) == 1
+    program = compile_graph("reshaped", builder.graph(), hardware).program
+    assert {type(each) for each in program.instructions} == {Copy}
+    assert {each.source.partitions for each in program.instructions} == {48}
     assert systolic.run(builder.graph(), hardware, values=False).cycles == 7 * 9 + 1
 
 

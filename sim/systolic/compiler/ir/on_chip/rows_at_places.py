@@ -19,12 +19,14 @@ def rows_at_places(places: ChipPlaces, axes: Axes, p: int, holder: str) -> Digit
     axes: the view, of one dimension in its rows. p: the rows of a tile. holder: the matrix of all
     places.
     """
+    if not places.is_sum([(axis,) for axis in range(len(places.dims))]):
+        return None
     *batch, (row,), cols = axes
     for axis in (*(axis for group in batch for axis in group), *cols):
-        steps = np.diff(places.offsets[axis])
+        steps = np.diff(places.along(axis))
         if np.any(steps != steps[:1]) or np.any(steps >= LANE):
             return None
-    lanes, columns = np.divmod(places.offsets[row], LANE)
+    lanes, columns = np.divmod(places.along(row), LANE)
     size, number = len(lanes), np.arange(len(lanes))
     tall = min(size, p)
     along = int(columns[tall]) if size > tall else 0
@@ -36,5 +38,5 @@ def rows_at_places(places: ChipPlaces, axes: Axes, p: int, holder: str) -> Digit
 
 
 def _step(places: ChipPlaces, axis: int) -> int:
-    offsets = places.offsets[axis]
+    offsets = places.along(axis)
     return int(offsets[1] - offsets[0]) if len(offsets) > 1 else 1

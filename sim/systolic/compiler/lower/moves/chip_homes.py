@@ -93,19 +93,6 @@ class ChipHomes:
             return self._unpacked[tensor]
         return Scattered.of(self._builder.graph.tensor(tensor), self._builder.chip)
 
-    def share_place(self, names: tuple[str, str], lies: tuple[Shape, Shape], given: str) -> None:
-        """Let an output lie where an input is, as both shapes in tiles say.
-
-        names: of the input and of the output. given: which of them says where, if one does.
-        """
-        builder, graph = self._builder, self._builder.graph
-        places = Scattered.of(replace(graph.tensor(names[0]), shape=lies[0]), builder.chip)
-        matrix = self._scatter(given, GIVEN, places)
-        builder.placed(names[0])
-        for name, shape in zip(names, lies, strict=True):
-            self.lies_at(name, shape, matrix, chosen=not graph.shape(name).layout.tiles)
-        builder.keep_matrix(names[1], matrix, ((), ()))
-
     def _scatter(self, tensor: str, source: Source, places: Scattered | None = None) -> Matrix:
         """Return a matrix of all places that the tensor's tiles take, or of those given."""
         builder = self._builder

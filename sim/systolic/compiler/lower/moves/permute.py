@@ -8,12 +8,10 @@ is taken.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
-from systolic.compiler.cost.moves import UNLIMITED
-from systolic.compiler.cost.turns import blocks_cost, turn_cost
+from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.nodes import Axes, BounceNode, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.moves.blocks import (
@@ -22,22 +20,16 @@ from systolic.compiler.lower.moves.blocks import (
     goes_in_blocks,
     may_be_carried,
 )
-from systolic.compiler.lower.moves.digit_moves import (
-    OtherWays,
-    moved_from_place_to_place,
-    views_at_home,
-)
-from systolic.compiler.lower.moves.same_places import stays_in_place
 from systolic.compiler.lower.recognise import (
     MatrixSet,
     moves_nothing,
     recognise_rows,
     recognise_transpose,
 )
-from systolic.compiler.lower.views import home_views, physical, swap
+from systolic.compiler.lower.views import home_views, physical
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.workload import Graph, Home, Operation, Tensor, TransposeAttributes
+from systolic.workload import Graph, Home, Operation, TransposeAttributes
 
 
 def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
@@ -54,18 +46,12 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     (source,) = op.inputs
     home = _home(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(op.output)
-    if home == "state_buffer" and stays_in_place(builder, op, permutation):
-        return
     if home is None or moves_nothing(before, after, permutation):
-        if home == "state_buffer" and _moved_by_digits(builder, op, permutation):
-            return  # in other tiles elements in the same order lie elsewhere
         _see(builder, source, op.output, permutation)
     elif home == "dram" and (rows := recognise_rows(before, after, permutation)):
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
-    elif _moved_by_digits(builder, op, permutation):
-        return
     elif goes_in_blocks(
         builder.graph.tensor(source),
         builder.graph.tensor(op.output),
@@ -87,65 +73,6 @@ def _home(builder: LayerBuilder, op: Operation) -> Home | None:
             f"elements in a byte, so no blocks can be chosen"
         )
     return None if packed else both_at(builder.graph, op)
-
-
-def _cycles_in_blocks(
-    builder: LayerBuilder, op: Operation, permutation: Sequence[int]
-) -> int | None:
-    """Return about how many cycles a turn in blocks takes; None if there is no room for one."""
-    graph, chip, options, (name,) = builder.graph, builder.chip, builder.options, op.inputs
-    source, result = tensors = graph.tensor(name), graph.tensor(op.output)
-    matrices = recognise_transpose(source.shape, result.shape, permutation)
-    blocks = goes_in_blocks(*tensors, permutation, chip, options) or may_be_carried(
-        *tensors, permutation, chip, options
-    )
-    if not blocks:
-        return None
-    return blocks_cost(chip, options, matrices.dims, source.shape.element_type)
-
-
-def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
-    """Move a tensor on the chip by the digits of its places, if that is cheaper.
-
-    Without tiles only where the compiler chooses which dimensions lie on the partitions.
-    """
-    (source,), output, graph = op.inputs, op.output, builder.graph
-    if builder.uses(output):
-        return False
-    tensors = graph.tensor(source), graph.tensor(output)
-    views = _cycles_by_views(builder, op, permutation)
-    others = OtherWays(views, views)
-    if not any(tensor.shape.layout.tiles for tensor in tensors):
-        if max(tensor.shape.rank for tensor in tensors) < 3 or any(map(_is_given, tensors)):
-            return False  # a single matrix has no others beside it, and is turned in blocks
-        cycles = _cycles_in_blocks(builder, op, permutation)
-        blocks = math.inf if cycles is None else cycles
-        others = OtherWays(min(views, blocks), blocks)
-    return moved_from_place_to_place(builder, (source, output), permutation, others)
-
-
-def _is_given(tensor: Tensor) -> bool:
-    return bool(tensor.partition) or tensor.byte is not None
-
-
-def _cycles_by_views(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> float:
-    """Return about how many cycles it takes to turn and to move views of a tensor on the chip.
-
-    Elements that no view reaches are moved one by one, and nobody would wait for that.
-    """
-    (source,), output = op.inputs, op.output
-    here, there = (views_at_home(builder, name) for name in (source, output))
-    if here is None or there is None:
-        return math.inf
-    wanted = [tuple(tuple(permutation[d] for d in group) for group in axes) for axes in there.views]
-    if here.interleaved == there.interleaved and {*here.views} & {*wanted}:
-        return 0
-    if here.interleaved and there.interleaved and {*here.views} & {*map(swap, wanted)}:
-        return max(here.cycles, there.cycles)
-    moved = UNLIMITED
-    for seen in here.views:
-        moved = builder.change_cost(source, seen, wanted, moved)
-    return moved + here.cycles + there.cycles
 
 
 def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:

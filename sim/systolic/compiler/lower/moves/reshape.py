@@ -15,13 +15,6 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.moves.digit_moves import (
-    OtherWays,
-    moved_from_place_to_place,
-    views_at_home,
-)
-from systolic.compiler.lower.moves.permute import both_at
-from systolic.compiler.lower.moves.same_places import stays_in_place
 from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
@@ -35,11 +28,6 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     (source,), output = op.inputs, op.output
     if builder.dram.holds(source):
         _in_dram(builder, source, output)
-        return
-    at_home = both_at(builder.graph, op) == "state_buffer"
-    if at_home and stays_in_place(builder, op, None):
-        return
-    if _moved_by_digits(builder, op):
         return
     _place(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(output)
@@ -57,30 +45,6 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         _by_dram(builder, source, output)
     else:
         _moved(builder, source, output)
-
-
-def _moved_by_digits(builder: LayerBuilder, op: Operation) -> bool:
-    """Move a tensor on the chip from tiles or to tiles by their digits, if that is cheaper."""
-    (source,), output = op.inputs, op.output
-    packed = builder.is_packed(source) or builder.is_packed(output)
-    if packed or builder.uses(output) or both_at(builder.graph, op) != "state_buffer":
-        return False
-    names, cycles = (source, output), _cycles_by_views(builder, (source, output))
-    return moved_from_place_to_place(builder, names, None, OtherWays(cycles, cycles))
-
-
-def _cycles_by_views(builder: LayerBuilder, names: tuple[str, str]) -> float:
-    """Return about how many cycles it takes to turn and to move views of a tensor on the chip."""
-    (source, output), graph = names, builder.graph
-    here, there = (views_at_home(builder, name) for name in names)
-    if here is None or there is None:
-        return math.inf  # elements go one by one
-    dims = graph.shape(source).dims, graph.shape(output).dims
-    shown = {regroup(seen, *dims) for seen in here.views}
-    cycles = here.cycles + there.cycles
-    if shared_home(graph.shape(source), graph.shape(output)) or shown & {*there.views}:
-        return cycles
-    return cycles + _cheapest_move(builder, names, here.views)[0]
 
 
 def _moved(builder: LayerBuilder, source: str, output: str) -> None:

@@ -6,17 +6,18 @@ changes of view of all matrices (`builder`).
 
 from __future__ import annotations
 
-from systolic.compiler.ir.nodes import GIVEN, Axes
-from systolic.compiler.ir.on_chip.chip_places import ChipPlaces
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from systolic.compiler.ir.nodes import GIVEN, Axes, Matrix, Source
+from systolic.compiler.ir.on_chip.chip_places import ChipPlaces, in_rows, row_groups
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.on_chip.rows_at_places import rows_at_places
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.moves.digit_moves import (
-    holder_of_places,
-    matrices_at_places,
-    places_at_home,
-)
 from systolic.compiler.lower.room import bytes_at_home
+from systolic.hw.spec import Chip
+from systolic.workload import Tensor
 
 LEFT = 4
 """One of this many parts of the state buffer is left to what the product needs meanwhile."""
@@ -35,15 +36,15 @@ def lies_in_reach(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
     home, p = builder.graph.tensor(tensor), block_rows(builder.chip)
     found = [
         places
-        for places in places_at_home(builder.chip, home, seen=False)
+        for places in _places(builder.chip, home)
         if rows_at_places(places, axes, p, tensor) and _may_lie(builder, tensor, places)
     ]
     if not found:
         return False
     places = min(found, key=lambda each: each.columns)
     builder.choose(f"{tensor} lies in reach of a product, its columns at a distance")
-    held = holder_of_places(builder, tensor, places, GIVEN)
-    builder.batches.lies_as(tensor, axes, matrices_at_places(builder, held, places, axes))
+    held = _holder(builder, tensor, places, GIVEN)
+    builder.batches.lies_as(tensor, axes, _matrices(builder, held, places, axes))
     return True
 
 
@@ -63,3 +64,38 @@ def _is_alone(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
     *batch, _, cols = axes
     asked = builder.options.via or builder.options.block or builder.options.tile_columns
     return bool(lone and not asked and not home.partition and any(batch) and len(cols) == 1)
+
+
+def _places(chip: Chip, tensor: Tensor) -> Iterator[ChipPlaces]:
+    """Yield the places in which a tensor may lie: in its tiles, or in any unbroken rows."""
+    shape = tensor.shape
+    if not shape.layout.tiles:
+        yield from in_rows(chip, shape, row_groups(shape))
+        return
+    found = ChipPlaces.of(shape, chip.state_buffer.partitions)
+    if found is not None and found.rows <= block_rows(chip):
+        yield found
+
+
+def _holder(builder: LayerBuilder, tensor: str, places: ChipPlaces, source: Source) -> Matrix:
+    """Return the matrix of all places of a tensor where it lives, one tile."""
+    builder.placed(tensor)
+    matrix = replace(_matrix(builder, tensor, places), source=source)
+    builder.homes.lies_at(tensor, places.shape, matrix)
+    return builder.fixed(matrix, tensor, places.columns)
+
+
+def _matrix(builder: LayerBuilder, tensor: str, places: ChipPlaces) -> Matrix:
+    """Return a new matrix of all places in which a tensor lies between two moves, one tile."""
+    name, dtype = builder.new_name(tensor), places.shape.element_type
+    block = block_rows(builder.chip), places.columns
+    dims = places.rows, places.columns
+    return builder.add(Matrix(name, tensor, dtype, dims, ((), ()), block=block))
+
+
+def _matrices(builder: LayerBuilder, held: Matrix, places: ChipPlaces, axes: Axes) -> Matrix:
+    """Return the matrices of a view, as `rows_at_places` finds them within all places."""
+    window = rows_at_places(places, axes, block_rows(builder.chip), held.name)
+    assert window is not None, "matrices lie at no distance"
+    rows, cols = (math.prod(places.dims[axis] for axis in group) for group in axes[-2:])
+    return builder.at_digits(held, window, rows, cols)

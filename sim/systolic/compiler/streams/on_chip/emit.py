@@ -10,10 +10,10 @@ from systolic.compiler.cost.engines import engine_cycles, engines_able
 from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.on_chip.chip_places import LANE
 from systolic.compiler.places.modes import Mode, Modes, size
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.on_chip.legs import (
-    LANE,
     MEMORY,
     RESULT,
     SOURCE,
@@ -38,7 +38,7 @@ PIECES = 16
 """In how many pieces of its bytes a buffer's users are told apart."""
 
 
-class Held(NamedTuple):
+class HeldHome(NamedTuple):
     """A home while instructions are made: its first byte, its elements' type, its users."""
 
     first: int
@@ -46,7 +46,7 @@ class Held(NamedTuple):
     region: Region
 
     @classmethod
-    def of(cls, name: str, first: int, dtype: str, size_bytes: int) -> Held:
+    def of(cls, name: str, first: int, dtype: str, size_bytes: int) -> HeldHome:
         """Return a home of which some bytes of a partition are taken from `first` on."""
         piece = max(64, size_bytes // PIECES)
         place = Interval(first, first + size_bytes)
@@ -58,7 +58,7 @@ class Held(NamedTuple):
         start = self.first + column * SIZE_BYTES[self.dtype]
         return Access(Buffer.STATE, self.dtype, lane, lanes, start, pairs_of(pairs))
 
-    def seen_as(self, dtype: str) -> Held:
+    def seen_as(self, dtype: str) -> HeldHome:
         """Return the same bytes as elements of another type."""
         return self._replace(dtype=dtype)
 
@@ -72,9 +72,9 @@ class ChipEmitter:
 
     stage: Stage
     layer: str
-    source: Held
-    result: Held
-    cast: Held | None = None
+    source: HeldHome
+    result: HeldHome
+    cast: HeldHome | None = None
     engines: tuple[str, ...] = ()
 
     def emit(self, box: ChipBox, leg: ChipLeg) -> bool:
@@ -90,7 +90,8 @@ class ChipEmitter:
     def _copy(self, copies: LaneCopies) -> bool:
         chip = self.stage.chip
         for at in copies.firsts:
-            whole = Copy(engine="", **self._ends(at, copies.rows, copies.columns))
+            ends = self._ends(at, copies.rows, copies.columns)
+            whole = Copy(engine="", source=ends["source"], target=ends["target"])
             able = engines_able(chip, whole)
             if not able or any(name not in able for name in self.engines):
                 return False
@@ -145,7 +146,7 @@ class ChipEmitter:
             source = self.cast
         return all(self._turned(each, types, source) for each in found)
 
-    def _turned(self, turned: Turns, types: TurnTypes, source: Held) -> bool:
+    def _turned(self, turned: Turns, types: TurnTypes, source: HeldHome) -> bool:
         """Turn all of a rectangle; some turns that follow one another are copied out together."""
         chip, stage, taken = self.stage.chip, self.stage, types.taken
         rows, cols = size(turned.rows), size(turned.cols)
@@ -188,12 +189,12 @@ class ChipEmitter:
                     )
                     target = result.access(there[0], cols, [(to, n) for _, to, n in modes])
                     named = {"source": read, "target": target}
-                    if not engines_able(chip, Copy(engine="", **named)):
+                    if not engines_able(chip, Copy(engine="", source=read, target=target)):
                         return False
                     stage.on_engine(self.layer, COPY, named, [region], result.region)
         return True
 
-    def _cast(self, found: Sequence[Turns], source: Held, there: Held) -> None:
+    def _cast(self, found: Sequence[Turns], source: HeldHome, there: HeldHome) -> None:
         """Cast what is turned to the type that the array takes, at the same columns."""
         for turned in found:
             columns = sorted((*turned.inside, *turned.cols), key=lambda m: -m.steps[SOURCE])

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
+from systolic.compiler.ir.on_chip.chip_places import LANE
 from systolic.compiler.places.modes import Mode, Modes, size
 from systolic.compiler.streams.tiling import pairs_of
 from systolic.isa.access import MAX_PAIRS
 
-LANE = 1 << 40
-"""What a partition counts in a place: more than all columns of one."""
 RESULT, SOURCE, MEMORY = range(3)
 Places = tuple[int, ...]
 """A place on each side."""
@@ -140,8 +139,8 @@ def lane_copies(box: ChipBox) -> LaneCopies | None:
         else:
             apart.append(mode)
     columns = in_column_order([mode for mode in box.modes if mode not in here])
-    columns, looped = by_four(columns)
-    return LaneCopies(rows, tuple(starts(box.at, [*apart, *looped])), columns)
+    kept, looped = by_four(columns)
+    return LaneCopies(rows, tuple(starts(box.at, [*apart, *looped])), kept)
 
 
 def in_column_order(modes: Sequence[Mode]) -> list[Mode]:
@@ -177,8 +176,8 @@ def turns(box: ChipBox, most_rows: int, most_cols: int) -> list[Turns] | None:
     if not _follow(rows, SOURCE) or not _follow(cols, RESULT):
         return None
     found: list[Turns] = []
-    for each in _cut(box, rows[0], most_rows // (size(rows) // rows[0].extent)):
-        for one in _cut(each, cols[0], most_cols // (size(cols) // cols[0].extent)):
+    for each in _cut(box, rows[0], most_rows // (size(tuple(rows)) // rows[0].extent)):
+        for one in _cut(each, cols[0], most_cols // (size(tuple(cols)) // cols[0].extent)):
             made = _turns(one)
             if made is None or made.at[SOURCE] // LANE % most_rows:
                 return None

@@ -19,7 +19,7 @@ from systolic.compiler.places.modes import coalesce, size
 from systolic.compiler.streams.buffers import Buffers, BufferSize
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.moved import move_groups
-from systolic.compiler.streams.on_chip.emit import ChipEmitter, ChipLeg, Held, turned_memory
+from systolic.compiler.streams.on_chip.emit import ChipEmitter, ChipLeg, HeldHome, turned_memory
 from systolic.compiler.streams.on_chip.homes import (
     ChipHome,
     boxes_between,
@@ -213,7 +213,7 @@ class _Planner:
         )
         layer = self.op.part_of or self.op.name
         held = [
-            Held.of(f"home.{n}", home.byte or 0, home.dtype, home.size_bytes)
+            HeldHome.of(f"home.{n}", home.byte or 0, home.dtype, home.size_bytes)
             for n, home in enumerate(homes)
         ]
         spans: list[TurnedSpans] = []
@@ -221,7 +221,7 @@ class _Planner:
             cast = None
             if types is not None and types.taken != types.given:
                 room = self._cast_bytes(homes[number], types)
-                cast = Held.of(f"cast.{number}", casts[number], types.taken, room)
+                cast = HeldHome.of(f"cast.{number}", casts[number], types.taken, room)
             emitter = ChipEmitter(stage, layer, held[number], held[number + 1], cast, plan.engines)
             for box, leg in zip(step.boxes, step.legs, strict=True):
                 try:
