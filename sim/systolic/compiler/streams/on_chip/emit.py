@@ -19,7 +19,7 @@ from systolic.compiler.streams.on_chip.legs import (
     SOURCE,
     ChipBox,
     LaneCopies,
-    Places,
+    PlaceOnSides,
     Turns,
     by_four,
     lane_copies,
@@ -105,7 +105,7 @@ class ChipEmitter:
                 self.stage.on_engine(self.layer, COPY, named, *regions, wanted=name)
         return True
 
-    def _ends(self, at: Places, rows: int, columns: Sequence[Mode]) -> dict[str, Access]:
+    def _ends(self, at: PlaceOnSides, rows: int, columns: Sequence[Mode]) -> dict[str, Access]:
         return {
             name: held.access(at[side], rows, [(m.steps[side], m.extent) for m in columns])
             for name, held, side in (
@@ -215,7 +215,7 @@ CASTS = 4
 """In how many instructions a rectangle is cast, so that several engines share it."""
 
 
-def _in_casts(at: Places, columns: Modes, casts: int) -> Iterator[tuple[Places, Modes]]:
+def _in_casts(at: PlaceOnSides, columns: Modes, casts: int) -> Iterator[tuple[PlaceOnSides, Modes]]:
     outermost, *others = columns
     for begin, some in stretches(at, outermost, [1] * min(casts, outermost.extent)):
         yield begin, (some, *others)
@@ -227,8 +227,8 @@ def _drained(each: tuple[Mode, int]) -> Mode:
 
 
 def shared(
-    at: Places, columns: Modes, engines: Sequence[str], speeds: Sequence[float]
-) -> Iterator[tuple[str, Places, Modes]]:
+    at: PlaceOnSides, columns: Modes, engines: Sequence[str], speeds: Sequence[float]
+) -> Iterator[tuple[str, PlaceOnSides, Modes]]:
     """Yield the engine, the first element and the columns of each share of a copy ("": any).
 
     Each engine writes one stretch of the result, and of the source it reads another one each time,
@@ -265,7 +265,9 @@ def _with(columns: Modes, mode: Mode, other: Mode) -> Modes:
     return tuple(other if each == mode else each for each in columns)
 
 
-def stretches(at: Places, mode: Mode, weights: Sequence[float]) -> Iterator[tuple[Places, Mode]]:
+def stretches(
+    at: PlaceOnSides, mode: Mode, weights: Sequence[float]
+) -> Iterator[tuple[PlaceOnSides, Mode]]:
     """Yield the indices of a mode in stretches by weight, none of them empty."""
     left, first = mode.extent, 0
     for number, weight in enumerate(weights):
@@ -277,7 +279,7 @@ def stretches(at: Places, mode: Mode, weights: Sequence[float]) -> Iterator[tupl
         left, first = left - some, first + some
 
 
-def in_stretches(at: Places, modes: Modes, most: int) -> Iterator[tuple[Places, Modes]]:
+def in_stretches(at: PlaceOnSides, modes: Modes, most: int) -> Iterator[tuple[PlaceOnSides, Modes]]:
     """Yield the indices of one mode in stretches of at most so many."""
     (mode,) = modes
     for first in range(0, mode.extent, max(1, most)):

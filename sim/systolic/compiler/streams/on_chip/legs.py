@@ -19,7 +19,7 @@ from systolic.compiler.streams.tiling import pairs_of
 from systolic.isa.access import MAX_PAIRS
 
 RESULT, SOURCE, MEMORY = range(3)
-Places = tuple[int, ...]
+PlaceOnSides = tuple[int, ...]
 """A place on each side."""
 
 
@@ -29,7 +29,7 @@ class ChipBox(NamedTuple):
     memory: the element of the first tensor in the order of its own memory.
     """
 
-    at: Places
+    at: PlaceOnSides
     modes: Modes
 
     def lanes(self, side: int) -> list[Mode]:
@@ -42,7 +42,7 @@ class ChipBox(NamedTuple):
         if parts == 1:
             return self
 
-        def scaled(places: Places) -> Places:
+        def scaled(places: PlaceOnSides) -> PlaceOnSides:
             here = (place // LANE * LANE + place % LANE * parts for place in places[:MEMORY])
             return (*here, *places[MEMORY:])
 
@@ -58,7 +58,7 @@ class LaneCopies:
     """
 
     rows: int
-    firsts: tuple[Places, ...]
+    firsts: tuple[PlaceOnSides, ...]
     columns: Modes
 
 
@@ -70,7 +70,7 @@ class Turns:
     inside: the modes that are gone through turn by turn.
     """
 
-    at: Places
+    at: PlaceOnSides
     rows: Modes
     cols: Modes
     apart: Modes
@@ -94,7 +94,7 @@ class Turns:
         return found[::-1]
 
 
-def starts(at: Places, modes: Sequence[Mode]) -> Iterator[Places]:
+def starts(at: PlaceOnSides, modes: Sequence[Mode]) -> Iterator[PlaceOnSides]:
     """Yield the places of the first element for each index of some modes."""
     for index in product(*(range(mode.extent) for mode in modes)):
         yield tuple(
@@ -215,7 +215,7 @@ class QueueCopies:
     lanes: on either side: of one of them the elements of all lanes lie in one lane.
     """
 
-    firsts: tuple[Places, ...]
+    firsts: tuple[PlaceOnSides, ...]
     lanes: tuple[int, int]
     patterns: tuple[Modes, Modes]
 
