@@ -46,10 +46,10 @@ def streams(graph: Graph, chip: Chip, options: Options) -> list[list[StreamWork]
             return []
     placed = {kind: row.placed for kind, row in ELEMENT_WISE.items()}
     found: list[list[StreamWork]] = []
-    for each in (graph, relaid(graph)):
+    for each in filter(None, (graph, relaid(graph))):
         ways: list[list[StreamChain]] = []
         for apart in (False, True):
-            way = chains(each, chip, placed, apart=apart) if each is not None else []
+            way = chains(each, chip, placed, apart=apart)
             if way and way not in ways:
                 ways.append(way)
         for way in ways:

@@ -55,7 +55,7 @@ COPY_CYCLES, QUEUE_CYCLES = 64, 128
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChipStep:
     """The boxes of a move from one home to the next, and the leg of each."""
 
     boxes: tuple[ChipBox, ...]
@@ -67,7 +67,7 @@ class ChipPlan:
     """The homes that a tensor goes through, and how it goes from each to the next."""
 
     homes: tuple[ChipHome, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ChipStep, ...]
     engines: tuple[str, ...] = ()
 
     @property
@@ -162,7 +162,7 @@ class _Planner:
         cycles = sum(each for each, _, _ in legs)
         if sum(count for _, count, _ in legs) > MOST_INSTRUCTIONS:
             return
-        step = Step(boxes, tuple(leg for *_, leg in legs))
+        step = ChipStep(boxes, tuple(leg for *_, leg in legs))
         yield cycles, ChipPlan(homes, (step,))
         if all(leg == "copy" for leg in step.legs):
             names = list(self.chip.lane_engines) if self.options.drain_engine is None else []
