@@ -15,8 +15,11 @@ from systolic.compiler.ir.nodes import (
     NODE_KINDS,
     BounceNode,
     Layers,
+    Lies,
+    Matrix,
     MoveNode,
     RepeatNode,
+    Source,
     for_every_kind,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task
@@ -56,8 +59,15 @@ def with_node(number: int, **changes) -> Layers:
     return replace(LAYERS, nodes=tuple(nodes))
 
 
+def changed(matrix: Matrix, **changes) -> Matrix:
+    """Return a matrix with other fields, or another batch, number of rows or of columns."""
+    sizes = {"batch": matrix.batch, "rows": matrix.rows, "cols": matrix.cols}
+    sizes |= {name: changes.pop(name) for name in sizes.keys() & changes.keys()}
+    return replace(matrix, dims=(*sizes["batch"], sizes["rows"], sizes["cols"]), **changes)
+
+
 def with_matrix(which: str, **changes) -> Layers:
-    matrices = [replace(m, **changes) if m.name == which else m for m in LAYERS.matrices]
+    matrices = [changed(m, **changes) if m.name == which else m for m in LAYERS.matrices]
     return replace(LAYERS, matrices=tuple(matrices))
 
 
@@ -114,7 +124,7 @@ def test_lower_turns_what_it_turns_and_brings_what_is_stored():
         verify_layers(with_matrix(turn.output, rows=99))
     with broken("lower", "bf16 becomes f16|f32 becomes f16"):
         verify_layers(with_matrix(turn.output, dtype="f16"))
-    early = with_matrix(LAYERS.nodes[0].inputs[0], dram=STORE.dram)
+    early = with_matrix(LAYERS.nodes[0].inputs[0], source=Source("dram", STORE.dram))
     with broken("lower", f"is brought before {STORE.dram} is stored"):
         verify_layers(early)
 
@@ -129,7 +139,7 @@ def test_lower_moves_and_keeps():
     nodes[move] = replace(layers.nodes[move], change=replace(change, target=change.source))
     with broken("lower", "as its change of view has it"):
         verify_layers(replace(layers, nodes=tuple(nodes)))
-    matrices = tuple(replace(matrix, keep=False) for matrix in layers.matrices)
+    matrices = tuple(matrix.lying(keep=False) for matrix in layers.matrices)
     with broken("lower", "y is kept as .* not marked"):
         verify_layers(replace(layers, matrices=matrices))
 
@@ -148,13 +158,13 @@ def spread_layers() -> Layers:
     [
         ({"cols": 6}, "the row of b"),
         ({"batch": (2,)}, "the row of b"),
-        ({"repeats": False}, "not .* as b"),
+        ({"lies": Lies()}, "not .* as b"),
     ],
 )
 def test_lower_spreads_operands(changes, words):
     layers = spread_layers()
     (repeat,) = (node for node in layers.nodes if isinstance(node, RepeatNode))
-    matrices = [replace(m, **changes) if m.name == repeat.output else m for m in layers.matrices]
+    matrices = [changed(m, **changes) if m.name == repeat.output else m for m in layers.matrices]
     with broken("lower", words):
         verify_layers(replace(layers, matrices=tuple(matrices)))
 

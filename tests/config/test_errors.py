@@ -30,7 +30,7 @@ ARRAY_KEYS = (
 )
 RUN_KEYS = "known: chip, compile, description, engine, name, sweep, workload"
 COMPILE_KEYS = (
-    "known: block, drain, drain_engine, group, identity, operations, outer, stationary, "
+    "known: block, drain, drain_engine, effort, group, identity, operations, outer, stationary, "
     "structural_zeros, tile_columns, via"
 )
 CHIP_FAULTS = [

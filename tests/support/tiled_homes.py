@@ -14,6 +14,7 @@ import numpy as np
 from support.chips import ideal_chip
 from support.placement_law import PlacementLaw
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.ir.nodes import GIVEN
 from systolic.compiler.pipeline import CompiledGraph
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, lint
@@ -113,7 +114,7 @@ def homes(compiled: CompiledGraph) -> dict[str, str]:
 
 
 def given(compiled: CompiledGraph) -> set[str]:
-    return {m.name for m in compiled.layers.matrices if m.source == "state_buffer"}
+    return {m.name for m in compiled.layers.matrices if m.source == GIVEN}
 
 
 TILES = ("(8,8)", "(4,8)", "(2,4)", "(4,4)(2,1)", "(8,8)(4,1)", "(2,3)(2,1)", "(3,5)", "(6,4)(3,1)",

@@ -37,7 +37,7 @@ def with_arrivals(plan: Plan, layers: Layers, chip: Chip, options: Options) -> P
     of a bank serves all partitions: what is begun earlier meets more units there, which no estimate
     knows. On neuroncore_v2 bf16[2048,128] x [128,128] to f32 would take 37,694 cycles, not 34,328.
     """
-    brings = any(matrix.source == "dram" for matrix in layers.matrices)
+    brings = any(matrix.source.kind == "dram" for matrix in layers.matrices)
     chosen = options.asks_for_groups or plan.scheduled.evictions
     meets = chip.state_buffer.port_scope == "bank"
     if not brings or chosen or meets or not only_products(plan.tiled, layers):

@@ -27,9 +27,10 @@ from systolic.compiler.lower.moves.packed import carried_graph
 from systolic.compiler.lower.products.exact_products import with_exact_products
 from systolic.compiler.lower.table import check_choices, lower_graph
 from systolic.compiler.lower.verify import verify_layers
-from systolic.compiler.parts.choose import Chooser, NoPartError
-from systolic.compiler.parts.compiled import in_parts
+from systolic.compiler.parts.choose import Chooser, EqualParts, NoPartError
+from systolic.compiler.parts.compiled import in_parts, joined
 from systolic.compiler.parts.divide import divided
+from systolic.compiler.parts.repeats import repeated
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
@@ -71,8 +72,8 @@ def compile_graph(
 ) -> CompiledGraph:
     """Compile a graph for a chip.
 
-    judge: returns the ticks that a program takes; of several plans the best is taken by it (None:
-    by their estimates).
+    judge: returns the ticks that a program takes; of several plans the best is taken by it (None,
+    or an effort of 0: by their estimates).
 
     verify: check the result of every pass by its verifier. None: the environment decides (`VERIFY`
     set to anything but 0). If not, only checks that cost less than 5 % of the compilation are made:
@@ -83,7 +84,9 @@ def compile_graph(
     """
     every = os.environ.get(VERIFY, "0") != "0" if verify is None else verify
     with collector_at_rest():  # tasks and drafts are kept, or dropped without cycles
-        return _compiled(name, graph, chip, options or Options(), every=every, judge=judge)
+        options = options or Options()
+        judge = judge if options.effort else None
+        return _compiled(name, graph, chip, options, every=every, judge=judge)
 
 
 def _compiled(
@@ -102,28 +105,74 @@ def _compiled(
             return replace(own, graph=graph)
     if any(tensor.home != "dram" for _, tensor in graph.tensors):
         return _passed(name, graph, chip, options, every=every)
-    plan = divided(expanded(graph, row_work(chip)))
+    found = _in_stretches(name, graph, chip, options, every=every, judge=judge)
+    return found or _whole_or_parts(name, graph, chip, options, every=every, judge=judge)
+
+
+def _in_stretches(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
+) -> CompiledGraph | None:
+    """Return a graph that repeats stretches of operations, equal ones compiled once; else None.
+
+    None too if a stretch does not fit, or may be faster in parts of its own.
+    """
+
+    def compile_stretch(part: Graph) -> CompiledGraph:
+        found = _passed(name, part, chip, _of_part(options, part), every=every)
+        if judge is not None and _may_gain(part, judge(found.program), chip, options):
+            raise CompileError("a stretch takes far more than its parts at least")
+        return found
+
+    parts = repeated(graph, chip, options)
+    if not parts:
+        return None
+    try:
+        found = joined(name, graph, parts, EqualParts(chip, options, compile_stretch))
+    except CompileError:
+        return None
+    check_program(found.program, chip)
+    return found
+
+
+def _of_part(options: Options, part: Graph) -> Options:
+    """Return the options of a part: identities are not there before it, names are its own."""
+    own = {op.name for op in part.operations}
+    asked = {name: each for name, each in options.operations.items() if name in own}
+    return replace(options, identity="built", operations=asked)
+
+
+def _may_gain(graph: Graph, ticks: int, chip: Chip, options: Options) -> bool:
+    """Return whether a graph may take fewer ticks in parts than it takes as one schedule."""
+    parts = expanded(graph, row_work(chip))
+    plan = divided(parts)
+    far = NEAR if plan.relaid else FAR
+    in_lines = options.structural_zeros and any(convolutions(parts, chip))
+    return in_lines or ticks > far * plan.floor_ticks(chip)
+
+
+def _whole_or_parts(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
+) -> CompiledGraph:
+    """Return a graph as one schedule or, if that does not fit or is far slower, in parts."""
     whole, refused = None, CompileError("")
     try:
         whole = _passed(name, graph, chip, options, every=every)
     except CompileError as error:
         refused = error
     ticks = judge(whole.program) if whole and judge else 0
-    in_lines = options.structural_zeros and any(convolutions(expanded(graph, row_work(chip)), chip))
-    far = NEAR if plan.relaid else FAR
-    if whole is not None and ticks <= far * plan.floor_ticks(chip) and not (judge and in_lines):
+    if whole is not None and (judge is None or not _may_gain(graph, ticks, chip, options)):
         return whole
 
     def compile_part(part: Graph) -> CompiledGraph:
-        own = {op.name for op in part.operations}
-        asked = {name: each for name, each in options.operations.items() if name in own}
-        built = replace(options, identity="built", operations=asked)
+        built = _of_part(options, part)
         found = _of_streams(name, part, chip, built, every=every, judge=judge)
         other = _best_passed if found is None else partial(_or_whole, found)
         return other(name, part, chip, built, every=every, judge=judge)
 
+    plan = divided(expanded(graph, row_work(chip)))
+    chooser = Chooser(EqualParts(chip, options, compile_part), judge)
     try:
-        parts = in_parts(name, graph, plan, Chooser(chip, options, compile_part, judge))
+        parts = in_parts(name, graph, plan, chooser)
     except CompileError as error:
         if whole is not None:
             return whole

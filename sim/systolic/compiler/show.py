@@ -44,7 +44,7 @@ def _in_dram(shape: Shape) -> str:
 
 def _matrix(matrix: Matrix) -> str:
     blocks = f", blocks {tiling(matrix, matrix.block).tiled}" if matrix.block else ""
-    return f"{matrix}{blocks}{', kept' if matrix.keep else ''}"
+    return f"{matrix}{blocks}{', kept' if matrix.lies.keep else ''}"
 
 
 def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:

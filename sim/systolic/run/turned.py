@@ -162,7 +162,9 @@ class IdentityProducts:
         for strand in range(min(ways, matrices.shape[-2])):
             rows = matrices[..., strand::ways, :]
             bounds = turn_rows(
-                replace(matrix, rows=rows.shape[-2]), self._compiled.tiled.block, self._chip
+                replace(matrix, dims=(*matrix.batch, rows.shape[-2], matrix.cols)),
+                self._compiled.tiled.block,
+                self._chip,
             )
             turned = reference_transpose(rows, swapped, row_blocks=bounds, row_axes=(last - 1,))
             found[..., strand::ways] = turned
@@ -198,10 +200,14 @@ class IdentityProducts:
         """Return the place in DRAM from which a matrix comes, as it is or in another type."""
         nodes = {node.output: node for node in self._layers.nodes}
         while (
-            not matrix.dram and (node := nodes.get(matrix.holder)) and isinstance(node, ConvertNode)
+            not matrix.source.dram
+            and (node := nodes.get(matrix.holder))
+            and isinstance(node, ConvertNode)
         ):
             matrix = self._layers.matrix(node.inputs[0])
-        return next((place for place in self._layers.dram if place.name == matrix.dram), None)
+        return next(
+            (place for place in self._layers.dram if place.name == matrix.source.dram), None
+        )
 
     def _factors_as_turned(self, name: str, data: Array) -> Array:
         """Return a tensor as identity products of its factors leave it, in logical order.

@@ -88,6 +88,15 @@ class Options:
     tile_columns: Annotated[
         CountKey | None, Field(description="columns of the tiles that are moved as one")
     ] = None
+    effort: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1 << 10,
+            description="how many plans of a stream are simulated to take the fastest, counted and "
+            "never timed (0: estimates decide, and nothing is simulated)",
+        ),
+    ] = 12
     operations: Annotated[
         Mapping[str, ProductOptions],
         Field(description="choices for single products, by the operation's name"),

@@ -205,7 +205,7 @@ def test_a_diagonal_of_other_sizes_is_found():
     node = next(each for each in layers.nodes if each.word() == "diagonal")
     for name in (node.output,):
         changed = tuple(
-            replace(m, cols=m.cols + 1)
+            replace(m, dims=(m.rows, m.cols + 1))
             if m.name == name else m for m in layers.matrices
         )  # fmt: skip
         with pytest.raises(BrokenPassError, match=r"is .* not 162 x 10 in square"):

@@ -11,7 +11,7 @@ import systolic
 from support.chips import ideal_chip
 from support.lane_graphs import values
 from systolic.compiler import compile_graph
-from systolic.compiler.parts.choose import Chooser
+from systolic.compiler.parts.choose import Chooser, EqualParts
 from systolic.compiler.parts.compiled import in_parts
 from systolic.compiler.parts.cuts import part_for
 from systolic.compiler.parts.divide import divided
@@ -116,7 +116,8 @@ def parts_of(graph, chip, judge=True):
     def compile_part(part):
         return compile_graph("part", part, chip, options, verify=True)
 
-    chooser = Chooser(chip, options, compile_part, judge_on(chip) if judge else None)
+    equal = EqualParts(chip, options, compile_part)
+    chooser = Chooser(equal, judge_on(chip) if judge else None)
     return in_parts("parts", graph, divided(expanded(graph)), chooser)
 
 

@@ -121,7 +121,7 @@ def test_no_tile_is_halved_where_a_port_is_no_bottleneck() -> None:
     for name in ("ideal_128x128", "ddr4_128x128"):
         layers = compile_graph("halves", PRODUCT, chip_of(name)).layers
         columns = {matrix.name: 1024 for matrix in layers.matrices}
-        assert any(matrix.shared > 1 for matrix in layers.matrices), name
+        assert any(matrix.lies.shared > 1 for matrix in layers.matrices), name
         assert not halves_of(layers, chip_of(name), columns).matrices
 
 
@@ -130,7 +130,7 @@ def test_long_runs_need_no_second_queue_where_copies_are_spread() -> None:
     builder = GraphBuilder(home="dram")
     builder.transpose(builder.tensor("x", "bf16[512,2048]"), "bf16[2048,512]", name="y")
     layers = compile_graph("halves", builder.graph(), hardware, Options(via="pe")).layers
-    first = next(matrix for matrix in layers.matrices if matrix.source == "dram")
+    first = next(matrix for matrix in layers.matrices if matrix.source.kind == "dram")
     columns = {matrix.name: matrix.cols for matrix in layers.matrices}
     for run, together in ((4096, False), (64, True)):
         columns[first.name] = run // 2

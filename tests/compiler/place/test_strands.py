@@ -198,5 +198,5 @@ def test_parts_of_a_tensor_and_of_its_transpose_cover_both_once() -> None:
 
 
 def _strands(rows: int, cols: int, ways: int) -> Strands:
-    holder = Matrix("x", "x", "f32", (), -(-rows // ways), cols * ways, ((0,), (1,)), "node")
+    holder = Matrix("x", "x", "f32", (-(-rows // ways), cols * ways), ((0,), (1,)))
     return Strands(holder, ((0,), (1,)), ways, rows)

@@ -76,7 +76,8 @@ def shown(tiled: Tiled, first: int = 0) -> str:
 
 
 def tiles(layers: Layers, name: str) -> list[MatrixTile]:
-    matrix = next(each for each in layers.matrices if each.tensor == name and each.source == "dram")
+    loaded = (m for m in layers.matrices if m.tensor == name and m.source.kind == "dram")
+    matrix = next(loaded)
     return [MatrixTile(matrix.name, 0, row, 0) for row in range(-(-matrix.rows // ROWS))]
 
 

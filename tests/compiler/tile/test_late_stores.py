@@ -12,7 +12,15 @@ import systolic
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.compiler import Options, compile_graph, plans
-from systolic.compiler.ir.nodes import ConvertNode, Layers, Matrix, StoreNode, TensorInDram
+from systolic.compiler.ir.nodes import (
+    MADE,
+    ConvertNode,
+    Layers,
+    Matrix,
+    Source,
+    StoreNode,
+    TensorInDram,
+)
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.tile.late_stores import brings_and_stores, with_late_stores
 from systolic.hw.spec import Chip
@@ -32,8 +40,8 @@ def place(name: str, start: int) -> TensorInDram:
 
 
 def matrix(name: str, dram: str = "") -> Matrix:
-    source = "dram" if dram else "node"
-    return Matrix(name, name, "f32", (), 8, 4, ((0,), (1,)), source, dram)
+    source = Source("dram", dram) if dram else MADE
+    return Matrix(name, name, "f32", (8, 4), ((0,), (1,)), source)
 
 
 def passing_through(back: bool = False) -> tuple[Layers, Tiled]:

@@ -70,7 +70,7 @@ def _side(chip: Chip, options: Options, ends: tuple[Matrix, Matrix], block: tupl
     rows, cols = source.rows, source.cols
     if not may_turn(chip, options, rows, cols) or source.dtype != made.dtype:
         return 0
-    if any(end.window or end.repeats for end in ends):
+    if any(end.window or end.lies.repeats for end in ends):
         return 0
     (p, q), (tall, wide) = source.block or block, made.block or block
     if rows > min(p, wide) or cols > min(q, tall):

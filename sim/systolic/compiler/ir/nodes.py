@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.diagonal import DiagonalTiles
@@ -23,53 +23,87 @@ from systolic.layout import Shape
 from systolic.spans import Span
 
 Axes = tuple[tuple[int, ...], ...]
-Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the elements of a matrix come from: the chip at cycle 0, DRAM, or a node.
+
+    dram: the place that they are brought from. picked: the row of the place for each row of the
+    matrix (none: the same).
+    """
+
+    kind: Literal["state_buffer", "dram", "node"]
+    dram: str = ""
+    picked: tuple[int, ...] = ()
+
+
+GIVEN, MADE = Source("state_buffer"), Source("node")
+
+
+@dataclass(frozen=True, slots=True)
+class UnbrokenRows:
+    """Rows of tiles that lie one behind the other from one byte on.
+
+    width: how many elements of a partition there are from one row of tiles to the next. partition:
+    the one of the first row. byte: where they must begin (None: anywhere).
+    """
+
+    width: int
+    partition: int
+    byte: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """How a matrix lies on the chip, and how its tiles come and go.
+
+    rows: the unbroken rows in which it lies (None: its tiles may lie anywhere). window: how it lies
+    in another matrix, if it has no tiles of its own. keep: it must stand in the state buffer at the
+    end. shared: how many queues together move each of its tiles (0: as the schedule finds best).
+    repeats: its only row of tiles stands for every row of tiles of a result.
+    """
+
+    rows: UnbrokenRows | None = None
+    window: AnyWindow | None = None
+    keep: bool = False
+    shared: int = 0
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """A tensor as a batch of matrices whose rows lie on partitions.
 
-    axes: for each of (batch..., row, column) the dimensions of the tensor that make it up, major to
-    minor. source: whether the matrix is given at cycle 0, brought from DRAM, or made by a node.
-    dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
-    buffer at the end. block: its own tile T(p,q), if not the compilation's. width: of a
-    matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
-    from one row of tiles to the next; None: its tiles may lie anywhere. partition: the one of its
-    first row. byte: where unbroken rows must begin; None: anywhere. window: how it lies in
-    another matrix, if it has no tiles of its own. shared: how many queues together move each of its
-    tiles (0: as the schedule finds best). repeats: its only row of tiles stands for every row of
-    tiles of a result. picked: of a matrix from DRAM, the row of the place for each of its rows
-    (none: the same). bank: where its tiles rather lie, so that units that work at the same time
-    have ports of their own (None: as its use says).
+    dims: [batch..., rows, columns]. axes: for each of them the dimensions of the tensor that make
+    it up, major to minor. block: its own tile T(p,q), if not the compilation's.
     """
 
     name: str
     tensor: str
     dtype: str
-    batch: tuple[int, ...]
-    rows: int
-    cols: int
+    dims: tuple[int, ...]
     axes: Axes
-    source: Source
-    dram: str = ""
-    keep: bool = False
+    source: Source = MADE
     block: tuple[int, int] | None = None
-    width: int | None = None
-    partition: int = 0
-    byte: int | None = None
-    window: AnyWindow | None = None
-    shared: int = 0
-    repeats: bool = False
-    picked: tuple[int, ...] = ()
-    bank: int | None = None
+    lies: Lies = Lies()
 
     @property
-    def holder(self) -> str:
-        """Return the name of the matrix in whose tiles the elements lie."""
-        return self.window.holder if self.window else self.name
+    def batch(self) -> tuple[int, ...]:
+        """Return the sizes of the batch."""
+        return self.dims[:-2]
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows each matrix has."""
+        return self.dims[-2]
+
+    @property
+    def cols(self) -> int:
+        """Return how many columns each matrix has."""
+        return self.dims[-1]
 
     @property
     def matrices(self) -> int:
@@ -82,33 +116,38 @@ class Matrix:
         return math.prod(self.dims) * data_type(self.dtype).size_bytes
 
     @property
-    def dims(self) -> tuple[int, ...]:
-        """Return [batch..., rows, columns]."""
-        return (*self.batch, self.rows, self.cols)
+    def window(self) -> AnyWindow | None:
+        """Return how it lies in another matrix, if it has no tiles of its own."""
+        return self.lies.window
+
+    @property
+    def holder(self) -> str:
+        """Return the name of the matrix in whose tiles the elements lie."""
+        return self.lies.window.holder if self.lies.window else self.name
+
+    @property
+    def partition(self) -> int:
+        """Return the partition of the first row."""
+        return self.lies.rows.partition if self.lies.rows else 0
+
+    def lying(self, **how: Any) -> Matrix:
+        """Return the same matrix with other fields of `Lies`."""
+        return replace(self, lies=replace(self.lies, **how))
 
     def anew(self, name: str) -> Matrix:
         """Return a matrix like this one for a node to make: it lies nowhere yet."""
-        return replace(
-            self,
-            name=name,
-            source="node",
-            dram="",
-            keep=False,
-            width=None,
-            partition=0,
-            byte=None,
-            window=None,
-        )
+        made = replace(self, name=name, source=MADE)
+        return made.lying(rows=None, window=None, keep=False)
 
     def seen_in(self, window: AnyWindow, name: str) -> Matrix:
         """Return a matrix like this one within the tiles of a window's holder, as the window says.
 
         Where these tiles lie, and whether they are kept, is the holder's business.
         """
-        return replace(self, name=name, window=window, keep=False, width=None, byte=None)
+        return replace(self, name=name).lying(rows=None, window=window, keep=False)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source.kind})"
 
 
 def spread_place(operand: Matrix, out: Matrix, place: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -119,7 +158,7 @@ def spread_place(operand: Matrix, out: Matrix, place: tuple[int, int, int]) -> t
     number, row, col = place
     return (
         operand_number(operand, out, number),
-        row % operand.rows if operand.repeats else row,
+        row % operand.rows if operand.lies.repeats else row,
         0 if operand.cols == 1 else col,
     )
 
@@ -409,7 +448,7 @@ class Layers:
         """Return the same layers without the places that the compiler has chosen."""
         homes = tuple(home for home in self.homes if not home.chosen)
         fixed = {home.matrix for home in homes}
-        matrices = tuple(m if m.name in fixed else replace(m, width=None) for m in self.matrices)
+        matrices = tuple(m if m.name in fixed else m.lying(rows=None) for m in self.matrices)
         return replace(self, matrices=matrices, homes=homes)
 
     @property

@@ -19,6 +19,8 @@ from systolic.compiler.cost.moves import UNLIMITED, move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import (
+    GIVEN,
+    MADE,
     Axes,
     ConvertNode,
     Layers,
@@ -26,7 +28,6 @@ from systolic.compiler.ir.nodes import (
     MoveNode,
     Node,
     RepeatNode,
-    Source,
     TurnNode,
 )
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
@@ -159,7 +160,7 @@ class LayerBuilder(ViewMaker):
     def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
         self.placed(tensor)
-        return self.homes.unbroken(self.make(tensor, axes, "state_buffer", block), tensor, axes)
+        return self.homes.unbroken(self.make(tensor, axes, GIVEN, block), tensor, axes)
 
     def unplaced(self, tensor: str) -> bool:
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
@@ -438,7 +439,7 @@ class LayerBuilder(ViewMaker):
             self.homes.keep_in_tiles(tensor)
             return
         legal = tuple(home_views(shape))
-        there = [(m, v) for m, v in self.views(tensor) if m.source != "dram" and v in legal]
+        there = [(m, v) for m, v in self.views(tensor) if m.source.kind != "dram" and v in legal]
         if there:
             matrix, axes = min(there, key=lambda view: legal.index(view[1]))
         elif self.dram.holds(tensor) or self.options.via == "dram":
@@ -476,8 +477,7 @@ class LayerBuilder(ViewMaker):
             axes = (rows, tuple(axis for group in (*batch, cols) for axis in group))
         columns = self.size(tensor, axes[-1])
         self.placed(tensor)
-        source: Source = "state_buffer" if given else "node"
-        matrix = self.make(tensor, axes, source, (p, columns))
+        matrix = self.make(tensor, axes, GIVEN if given else MADE, (p, columns))
         home = shape if lies else in_unbroken_rows(shape, view, p)
         self.homes.lies_at(tensor, home, matrix, chosen=lies is None)
         return self.fixed(matrix, tensor, lies.width if lies else columns)

@@ -16,16 +16,20 @@ from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.gathers import GatherPart
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.ir.nodes import (
+    GIVEN,
+    MADE,
     Axes,
     ConvertNode,
     GatherNode,
     Kept,
+    Lies,
     Matrix,
     Node,
     RepeatNode,
     Source,
     StoreNode,
     TurnNode,
+    UnbrokenRows,
 )
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved, as_interleaved
@@ -108,7 +112,7 @@ class Matrices:
 
     def keep_at_end(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
         """Keep a matrix, in which a tensor lies as `axes`, on the chip until the end."""
-        self.add(replace(matrix, keep=True))
+        self.add(matrix.lying(keep=True))
         self._kept.append(Kept(tensor, matrix.name, axes, self._layer))
 
     def begin(self, layer: str) -> None:
@@ -152,35 +156,20 @@ class Matrices:
         return self._matrices[name]
 
     def make(
-        self, tensor: str, axes: Axes, source: Source, block: BlockSize = None, dram: str = ""
+        self, tensor: str, axes: Axes, source: Source = MADE, block: BlockSize = None
     ) -> Matrix:
-        """Return a new matrix of a tensor seen as `axes`, which comes from `source`.
-
-        block: its own tiles, if it has any. dram: the place that it is brought from.
-        """
-        shape = self.graph.shape(tensor)
-        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
-        if block is None and tensor in self._dealt and self._is_narrow(cols, shape):
-            block = block_rows(self.chip), cols
-        matrix = Matrix(
-            self.new_name(tensor),
-            tensor,
-            shape.element_type,
-            tuple(batch),
-            rows,
-            cols,
-            axes,
-            source,
-            dram=dram,
-            block=block,
-        )
-        self.add(matrix)
+        """Return a new matrix of a tensor seen as `axes`, in its own tiles if any are given."""
+        shape, name = self.graph.shape(tensor), self.new_name(tensor)
+        dims = tuple(math.prod(shape.dims[d] for d in group) for group in axes)
+        if block is None and tensor in self._dealt and self._is_narrow(dims[-1], shape):
+            block = block_rows(self.chip), dims[-1]
+        matrix = self.add(Matrix(name, tensor, shape.element_type, dims, axes, source, block))
         self.rename(matrix, tensor, axes)
         return matrix
 
     def result(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
-        return self.make(tensor, axes, "node", block)
+        return self.make(tensor, axes, MADE, block)
 
     def result_like(self, tensor: str, axes: Axes, matrix: Matrix) -> Matrix:
         """Return a new matrix for a node to make, in the tiles of another matrix if it has any."""
@@ -191,7 +180,7 @@ class Matrices:
 
         Element-wise work takes it as it is. `view` gives a copy in the compilation's tiles.
         """
-        matrix = self.make(tensor, axes, "node", block)
+        matrix = self.make(tensor, axes, MADE, block)
         if block:
             self._own_tiles.add(matrix.name)
         return matrix
@@ -202,7 +191,7 @@ class Matrices:
 
     def in_tiles(self, matrix: Matrix, block: BlockSize) -> Matrix:
         """Return a matrix in such tiles: a copy, if it has others."""
-        if matrix.block == block or matrix.shared:
+        if matrix.block == block or matrix.lies.shared:
             return matrix
         copy = self.add(replace(matrix.anew(self.new_name(matrix.tensor)), block=block))
         self.node(ConvertNode, (matrix,), copy)
@@ -211,26 +200,26 @@ class Matrices:
     def in_whole_rows(self, matrix: Matrix) -> Matrix:
         """Return a matrix in tiles of whole rows: itself if nothing has taken it yet, or a copy."""
         block, matrix = (block_rows(self.chip), matrix.cols), self._matrices[matrix.name]
-        free = not (matrix.window or matrix.shared or matrix.width is not None or matrix.keep)
+        free = matrix.lies == Lies(repeats=matrix.lies.repeats)
         if free and matrix.block == block:
             return matrix
         taken = any(matrix.name in node.inputs for node in self._nodes)
-        if free and not taken and not matrix.block and matrix.source != "state_buffer":
+        if free and not taken and not matrix.block and matrix.source.kind != "state_buffer":
             self._own_tiles.add(matrix.name)
             return self.add(replace(matrix, block=block))
-        copy = self.add(replace(matrix.anew(self.new_name(matrix.tensor)), block=block, shared=0))
+        copy = replace(matrix.anew(self.new_name(matrix.tensor)), block=block)
+        copy = self.add(copy.lying(shared=0))
         self.node(ConvertNode, (matrix,), copy)
         return copy
 
     def load(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a matrix that is brought from DRAM as this view."""
-        return self.make(tensor, axes, "dram", block, self.dram.of(tensor))
+        return self.make(tensor, axes, Source("dram", self.dram.of(tensor)), block)
 
     def load_rows(self, tensor: str, table: str, rows: Sequence[int]) -> Matrix:
         """Return a matrix of rows of another tensor, which are brought from DRAM one by one."""
-        made = self.make(tensor, ((0,), (1,)), "dram", dram=self.dram.of(table))
-        self.add(replace(made, picked=tuple(rows)))
-        return self._matrices[made.name]
+        source = Source("dram", self.dram.of(table), tuple(rows))
+        return self.make(tensor, ((0,), (1,)), source)
 
     def place_matrix(
         self,
@@ -248,46 +237,31 @@ class Matrices:
         of its tiles, which have all of its columns (0: tiles as the compilation cuts them).
         height: the rows of such a tile (0: as many as there are partitions).
         """
-        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
-        block = (height or self.chip.state_buffer.partitions, cols) if shared else None
-        matrix = Matrix(
-            self.new_name(tensor),
-            tensor,
-            shape.element_type,
-            tuple(batch),
-            rows,
-            cols,
-            axes,
-            "dram" if dram else "node",
-            dram=dram,
-            block=block,
-            shared=shared,
-        )
-        return self.add(matrix)
+        dims = tuple(math.prod(shape.dims[d] for d in group) for group in axes)
+        block = (height or self.chip.state_buffer.partitions, dims[-1]) if shared else None
+        source, name = Source("dram", dram) if dram else MADE, self.new_name(tensor)
+        lies = Lies(shared=shared)
+        return self.add(Matrix(name, tensor, shape.element_type, dims, axes, source, block, lies))
 
     def scratch(
         self, tensor: str, dtype: str, dims: tuple[int, int, int], block: BlockSize
     ) -> Matrix:
         """Return a new matrix [matrices, rows, columns] for a node to make: no view of a tensor."""
-        (count, rows, cols), name = dims, self.new_name(tensor)
-        batch, groups = ((count,), ((), (), ())) if count > 1 else ((), ((), ()))
-        made = Matrix(name, tensor, dtype, batch, rows, cols, groups, "node", block=block)
-        self.add(made)
-        return made
+        sizes, name = dims if dims[0] > 1 else dims[1:], self.new_name(tensor)
+        return self.add(Matrix(name, tensor, dtype, sizes, ((),) * len(sizes), block=block))
 
     def within_pixels(self, holder: Matrix, window: PixelWindow, rows: int, cols: int) -> Matrix:
         """Return the matrix that a convolution multiplies, which lies within images."""
         name = self.new_name(holder.tensor)
-        made = replace(holder, name=name, rows=rows, cols=cols, window=window)
-        self.add(made)
-        return made
+        made = replace(holder, name=name, dims=(*holder.batch, rows, cols))
+        return self.add(made.lying(window=window))
 
     def folded_within(self, holder: Matrix, axes: Axes) -> Matrix:
         """Return the column, seen as `axes`, whose pieces are the columns of a matrix."""
-        dims, rows = (holder.cols, holder.rows), holder.rows * holder.cols
+        dims, made = (holder.cols, holder.rows), (*holder.batch, holder.rows * holder.cols, 1)
         outer, inner = Spread(dims, ((1,), (0,))), Spread(dims, ((0, 1), ()))
         window, name = FoldedWindow(holder.name, outer, inner), self.new_name(holder.tensor)
-        return self.add(replace(holder, name=name, rows=rows, cols=1, axes=axes, window=window))
+        return self.add(replace(holder, name=name, dims=made, axes=axes).lying(window=window))
 
     def make_within(
         self, matrix: Matrix, window: PixelWindow, rest: tuple[GatherPart, ...], value: float
@@ -296,19 +270,17 @@ class Matrices:
         number = next(n for n, node in enumerate(self._nodes) if node.output == matrix.name)
         layer = self._nodes[number].layer
         self._nodes.insert(number, GatherNode(layer, (), window.holder, rest, value))
-        self.add(replace(matrix, window=window))
+        self.add(matrix.lying(window=window))
 
     def within(self, holder: Matrix, window: MatrixWindow | FoldedWindow) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         dims, axes = window.inner.dims, window.inner.axes
-        *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
+        sizes = tuple(math.prod(dims[d] for d in group) for group in axes)
         matrix = replace(
             holder.seen_in(window, self.new_name(holder.tensor)),
-            batch=tuple(batch),
-            rows=rows,
-            cols=cols,
+            dims=sizes,
             axes=axes,
-            block=holder.block and (holder.block[0], cols),
+            block=holder.block and (holder.block[0], sizes[-1]),
         )
         return self.add(matrix)
 
@@ -316,9 +288,7 @@ class Matrices:
         """Return a matrix, or a batch of them, at the digits of places in a holder."""
         matrix = replace(
             holder.seen_in(window, self.new_name(holder.tensor)),
-            batch=tuple(size for size, _ in window.batch),
-            rows=rows,
-            cols=cols,
+            dims=(*(size for size, _ in window.batch), rows, cols),
             axes=((), ()),
             block=(block_rows(self.chip), cols),
         )
@@ -326,29 +296,19 @@ class Matrices:
 
     def whole_rows(self, tensor: str, dims: tuple[int, ...], axes: Axes, tall: int) -> Matrix:
         """Return a matrix of u8 for a node to make, in tiles of whole rows, `tall` of them."""
-        *batch, rows, cols = dims
-        name = self.new_name(tensor)
-        matrix = Matrix(
-            name, tensor, "u8", tuple(batch), rows, cols, axes, "node", block=(tall, cols)
-        )
-        self.add(matrix)
-        return matrix
+        name, block = self.new_name(tensor), (tall, dims[-1])
+        return self.add(Matrix(name, tensor, "u8", dims, axes, block=block))
 
     def at_place(self, matrix: Matrix, home: Tensor, width: int, *, given: bool) -> Matrix:
         """Return a matrix in unbroken rows where a home says; given: it is there at cycle 0."""
-        found = replace(
-            matrix,
-            source="state_buffer" if given else "node",
-            width=width,
-            partition=home.partition,
-            byte=home.byte,
-        )
-        return self.add(found)
+        found = replace(matrix, source=GIVEN if given else MADE)
+        return self.add(found.lying(rows=UnbrokenRows(width, home.partition, home.byte)))
 
     def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
         """Return a new matrix of `cols` columns (0: as many), no view of a tensor of the graph."""
         made = like.anew(self.new_name(like.tensor))
-        return self.add(replace(made, dtype=dtype, cols=cols, block=None, shared=0))
+        made = replace(made, dtype=dtype, dims=(*made.dims[:-1], cols), block=None)
+        return self.add(made.lying(shared=0))
 
     def repeated(self, matrix: Matrix, tensor: str, rows: int) -> Matrix:
         """Return a matrix of one row, with that row in as many partitions as tiles of `rows` use.
@@ -356,7 +316,8 @@ class Matrices:
         It is no view of the tensor, whose elements are there several times.
         """
         made, tall = matrix.anew(self.new_name(tensor)), min(rows, block_rows(self.chip))
-        made = self.add(replace(made, rows=tall, block=None, shared=0, repeats=True))
+        made = replace(made, dims=(*made.batch, tall, made.cols), block=None)
+        made = self.add(made.lying(shared=0, repeats=True))
         self.node(RepeatNode, (matrix,), made)
         return made
 
@@ -420,10 +381,9 @@ class Matrices:
 
     def fixed(self, matrix: Matrix, tensor: str, width: int) -> Matrix:
         """Return the matrix in unbroken rows of `width` elements, where the tensor's place is."""
-        home = self.graph.tensor(tensor)
-        byte = matrix.byte if home.byte is None else home.byte
-        found = replace(matrix, width=width, partition=home.partition, byte=byte)
-        return self.add(found)
+        home, before = self.graph.tensor(tensor), matrix.lies.rows
+        byte = before.byte if before and home.byte is None else home.byte
+        return self.add(matrix.lying(rows=UnbrokenRows(width, home.partition, byte)))
 
     def rename(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
         """Let `matrix` also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
@@ -525,11 +485,11 @@ class Matrices:
 
     def may_lie(self, matrix: Matrix, tensor: str, width: int) -> bool:
         """Return whether a matrix lies where a tensor's tiles say, or may be placed there."""
-        home = self.graph.tensor(tensor)
-        if matrix.width is None:
+        home, lies = self.graph.tensor(tensor), matrix.lies.rows
+        if lies is None:
             return True
-        there = matrix.width == width and matrix.partition == home.partition
-        return there and (home.byte is None or home.byte == matrix.byte)
+        there = lies.width == width and lies.partition == home.partition
+        return there and (home.byte is None or home.byte == lies.byte)
 
     def spreads(self, dtype: str) -> bool:
         """Return whether a turn of the type spreads infinities and NaN: it multiplies floats."""

@@ -52,7 +52,7 @@ def _faults(layers: Layers) -> Iterator[str]:
     for node in layers.nodes:
         yield from _AGREE[type(node)](node, layers, matrices)
     for kept in layers.kept:
-        if kept.matrix not in matrices or not matrices[kept.matrix].keep:
+        if kept.matrix not in matrices or not matrices[kept.matrix].lies.keep:
             yield f"{kept.tensor} is kept as {kept.matrix}, which is not marked as kept"
 
 
@@ -74,7 +74,7 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
             stored_later.pop(0)
         else:
             again = node.output in made and node.output not in background
-            given = matrices[node.output].source != "node" and not isinstance(node, PackNode)
+            given = matrices[node.output].source.kind != "node" and not isinstance(node, PackNode)
             if again or given:
                 yield f"node {node}: {node.output} is there already"
             made |= {*node.made, matrices[node.output].holder}
@@ -86,13 +86,14 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
 def _readable(
     node: Node, matrix: Matrix, made: set[str], places: dict[str, int], stored_later: list[int]
 ) -> Iterator[str]:
-    if matrix.source == "node" and not {matrix.name, matrix.holder} & made:
+    if matrix.source.kind == "node" and not {matrix.name, matrix.holder} & made:
         yield f"node {node}: {matrix.name} is read before a node makes it"
-    if matrix.source == "dram":
-        if matrix.dram not in places:
-            yield f"node {node}: {matrix.name} comes from {matrix.dram}, which DRAM does not have"
-        elif places[matrix.dram] in stored_later and not isinstance(node, UnpackNode):
-            yield f"node {node}: {matrix.name} is brought before {matrix.dram} is stored"
+    if matrix.source.kind == "dram":
+        place = matrix.source.dram
+        if place not in places:
+            yield f"node {node}: {matrix.name} comes from {place}, which DRAM does not have"
+        elif places[place] in stored_later and not isinstance(node, UnpackNode):
+            yield f"node {node}: {matrix.name} is brought before {place} is stored"
 
 
 # For each kind of node, what its matrices must have in common.
@@ -192,7 +193,7 @@ def _spread(node: SteppedNode, matrices: dict[str, Matrix], names: Sequence[str]
         batches = len(found.batch) == len(out.batch) and all(
             size in (1, wanted) for size, wanted in zip(found.batch, out.batch, strict=True)
         )
-        rows = found.rows <= out.rows if found.repeats else found.rows == out.rows
+        rows = found.rows <= out.rows if found.lies.repeats else found.rows == out.rows
         if not (batches and rows and found.cols in (1, out.cols)):
             yield _unlike(node, out, f"{list(found.dims)} as {found.name}")
 

@@ -41,11 +41,10 @@ class NoPartError(CompileError):
 
 
 class CompiledPart(NamedTuple):
-    """A part, what it was compiled to, and the ticks that it takes alone."""
+    """A part, and what it was compiled to."""
 
     part: GraphPart
     compiled: CompiledGraph
-    ticks: int
 
     @property
     def are_lines(self) -> bool:
@@ -69,14 +68,39 @@ class Division(NamedTuple):
 
 
 @dataclass(slots=True)
-class Chooser:
-    """Chooses the parts of groups; equal groups have equal parts."""
+class EqualParts:
+    """Compiles parts, of equal ones only the first."""
 
     chip: Chip
     options: Options
     compile_part: CompilePart
-    judge: TickJudge | None
     known: dict[object, CompiledPart | CompileError] = field(default_factory=dict)
+
+    def of(self, part: GraphPart) -> CompiledPart:
+        """Return an equal part that is compiled.
+
+        Raises CompileError if it does not fit the chip.
+        """
+        key = part.key(self.options)
+        if key not in self.known:
+            try:
+                self.known[key] = CompiledPart(part, self.compile_part(part.graph))
+            except CompileError as error:
+                self.known[key] = error
+        found = self.known[key]
+        if isinstance(found, CompileError):
+            raise found
+        return found
+
+
+@dataclass(slots=True)
+class Chooser:
+    """Chooses the parts of groups; equal groups have equal parts."""
+
+    equal: EqualParts
+    judge: TickJudge | None
+    ticks: dict[int, int] = field(default_factory=dict)
+    """What programs take alone, by their identity: those of equal parts are one."""
     ways: dict[object, Division] = field(default_factory=dict)
 
     def parts(self, graph: Graph, group: Sequence[Operation]) -> list[GraphPart]:
@@ -90,32 +114,18 @@ class Chooser:
             found += [_part(graph, operations, box) for box in share.boxes]
         return found
 
-    def of(self, part: GraphPart) -> CompiledPart:
-        """Return an equal part that is compiled.
-
-        Raises CompileError if it does not fit the chip.
-        """
-        key = part.key(self.options)
-        if key not in self.known:
-            try:
-                compiled = self.compile_part(part.graph)
-            except CompileError as error:
-                self.known[key] = error
-            else:
-                self.known[key] = CompiledPart(part, compiled, self._ticks(compiled))
-        found = self.known[key]
-        if isinstance(found, CompileError):
-            raise found
-        return found
-
     def _ticks(self, compiled: CompiledGraph) -> int:
-        if self.judge is not None and len(compiled.program.instructions) <= MOST_JUDGED:
-            return self.judge(compiled.program)
-        return estimated_ticks(compiled.scheduled.drafts, self.chip)
+        if id(compiled) not in self.ticks:
+            if self.judge is not None and len(compiled.program.instructions) <= MOST_JUDGED:
+                ticks = self.judge(compiled.program)
+            else:
+                ticks = estimated_ticks(compiled.scheduled.drafts, self.equal.chip)
+            self.ticks[id(compiled)] = ticks
+        return self.ticks[id(compiled)]
 
     def _best(self, graph: Graph, group: Sequence[Operation]) -> Division:
         """Return the way of the fewest ticks."""
-        key = _part(graph, group, None).key(self.options)
+        key = _part(graph, group, None).key(self.equal.options)
         if key not in self.ways:
             refused: CompileError | None = None
             try:
@@ -140,7 +150,7 @@ class Chooser:
         if len(some) < 2:
             return None
         ways: list[Division] = []
-        left = [floor_ticks(graph, each, self.chip) for each in some]
+        left = [floor_ticks(graph, each, self.equal.chip) for each in some]
         for number, each in enumerate(some):
             ticks = sum(way.ticks for way in ways) + sum(left[number:])
             if best is not None and ticks >= best.ticks:
@@ -159,10 +169,10 @@ class Chooser:
         refused: CompileError | None = None
         boxes: tuple[TensorBox, ...] = ()
         was_slower = False
-        for boxes in bands(graph.shape(group[-1].output), group, self.chip):
+        for boxes in bands(graph.shape(group[-1].output), group, self.equal.chip):
             try:
-                made = [self.of(_part(graph, group, box)) for box in boxes]
-                ticks = sum(part.ticks for part in made)
+                made = [self.equal.of(_part(graph, group, box)) for box in boxes]
+                ticks = sum(self._ticks(part.compiled) for part in made)
             except CompileError as error:
                 refused = error
                 continue

@@ -12,7 +12,7 @@ from systolic.compiler.ir.carried import carrier_shape
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import Layers, TensorInDram
 from systolic.compiler.ir.tasks import Tiled
-from systolic.compiler.parts.choose import Chooser
+from systolic.compiler.parts.choose import Chooser, EqualParts
 from systolic.compiler.parts.divide import Divided
 from systolic.compiler.parts.dram import DramRoom
 from systolic.compiler.parts.graph_part import GraphPart, TensorBox, layers_between, names_between
@@ -39,7 +39,15 @@ def in_parts(name: str, graph: Graph, plan: Divided, chooser: Chooser) -> Compil
             steps.append(group[-1])
         else:
             steps += chooser.parts(plan.graph, group)
-    return _Assembly(plan.graph, plan.same, chooser, steps).compiled(name, graph)
+    return _Assembly(plan.graph, plan.same, chooser.equal, steps).compiled(name, graph)
+
+
+def joined(name: str, graph: Graph, parts: Sequence[GraphPart], equal: EqualParts) -> CompiledGraph:
+    """Return the program of a graph whose tensors all live in DRAM, from parts in order.
+
+    Raises CompileError if a part does not fit the chip, or tensors do not fit DRAM.
+    """
+    return _Assembly(graph, {}, equal, parts).compiled(name, graph)
 
 
 class _Use(NamedTuple):
@@ -71,12 +79,12 @@ class _Assembly:
         self,
         graph: Graph,
         same: Mapping[str, str],
-        chooser: Chooser,
-        steps: list[GraphPart | Operation],
+        equal: EqualParts,
+        steps: Sequence[GraphPart | Operation],
     ) -> None:
-        self._graph, self._chooser, self._steps = graph, chooser, steps
+        self._graph, self._equal, self._steps = graph, equal, steps
         self._same = {name: _root(name, same) for name, _ in graph.tensors}
-        self._room, self._join = DramRoom(chooser.chip), Joiner(chooser.chip)
+        self._room, self._join = DramRoom(equal.chip), Joiner(equal.chip)
         self._places: dict[str, _Place] = {}
         self._left = Counter(name for step in steps for name in self._taken(step))
         self._left.update(self._same[name] for name in (*graph.inputs, *graph.outputs))
@@ -97,7 +105,7 @@ class _Assembly:
         ]
         known = {id(p.compiled): p.compiled for p in placed if isinstance(p, PlacedPart)}
         every = [p.compiled for p in placed if isinstance(p, PlacedPart)]
-        chip = self._chooser.chip
+        chip = self._equal.chip
         whole = Plan(
             chip.state_buffer.bytes_per_partition,
             Tiled((chip.state_buffer.partitions,) * 2, (), ()),
@@ -113,7 +121,7 @@ class _Assembly:
         choices = tuple(text for each in known.values() for text in each.layers.choices)
         synchronised = self._join.program(name, [each.saving for each in every])
         return CompiledGraph(
-            graph, chip, self._chooser.options, None, Layers((), (), dram, (), choices), whole,
+            graph, chip, self._equal.options, None, Layers((), (), dram, (), choices), whole,
             synchronised, parts=tuple(placed), divided=self._graph,
         )  # fmt: skip
 
@@ -136,7 +144,7 @@ class _Assembly:
 
     def _added(self, part: GraphPart) -> PlacedPart:
         """Add a part to the program."""
-        known, join = self._chooser.of(part), self._join
+        known, join = self._equal.of(part), self._join
         names = names_between(known.part, part)
         boxes = {theirs: (mine, part.boxes[mine]) for theirs, mine in names.items()}
         layers = layers_between(known.part, part)

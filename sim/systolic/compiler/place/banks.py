@@ -77,19 +77,9 @@ class BanksByRole:
         self._multiplied_with = _multiplied_with(layers)
         self._bank_bytes = chip.state_buffer.bank_bytes
         self._bytes = chip.state_buffer.bytes_per_partition
-        self._given = {m.name: m.bank for m in layers.matrices if m.bank is not None}
-        self._written = {m.name for m in layers.matrices if m.source == "node"}
-
-    @property
-    def are_given(self) -> bool:
-        """Whether some matrices have banks of their own."""
-        return bool(self._given)
 
     def wish_of(self, matrix: str) -> Wish:
         """Return the wish for the place of a matrix's next tile."""
-        if matrix in self._given:
-            bank = self._given[matrix] % (self._bytes // self._bank_bytes)
-            return Wish("low", Ring(bank, 1, self._bank_bytes))
         if matrix in self._of_lanes and "stationary" in self._rings:
             return Wish("low", self._rings["stationary"])
         if (apart := self._apart.get(matrix)) in self._rings:
@@ -132,18 +122,13 @@ class BanksByRole:
         """Return a wish for `size` bytes of a matrix, of them `before` before a bank's end.
 
         If no such bytes are free, the wish stays as it is. Both banks are rather none of those that
-        are taken by what is read in the same cycles, and then banks of the matrix's role. Beside
-        matrices whose banks are given, from the first on, these lie in the last ones; but what is
-        read keeps out of the very last one, where an identity is read too.
+        are taken by what is read in the same cycles, and then banks of the matrix's role.
         """
         ring = self._rings.get(self._roles.get(matrix, "result"), Ring())
         own = range(ring.first + 1, ring.first + ring.count)
         ends = [*range(self._bank_bytes, self._bytes, self._bank_bytes)]
-        if self.are_given:
-            ends = ends[::-1] if matrix in self._written else [*ends[-2::-1], ends[-1]]
-        else:
-            ends.sort(key=lambda end: end // self._bank_bytes not in own)
-            ends.sort(key=lambda end: {*self._banks_at(end)}.isdisjoint(taken), reverse=True)
+        ends.sort(key=lambda end: end // self._bank_bytes not in own)
+        ends.sort(key=lambda end: {*self._banks_at(end)}.isdisjoint(taken), reverse=True)
         first = (end - before // ALIGNMENT * ALIGNMENT for end in ends)
         halves = [
             Interval(start, start + size) for start in first if 0 <= start <= self._bytes - size
@@ -194,7 +179,7 @@ def _kept_apart(layers: Layers, roles: dict[str, Role]) -> dict[str, Role]:
     if any(matrix.block is not None for matrix in layers.matrices):
         return {}
     results = [m for m in layers.matrices if roles[m.name] == "result" and m.window is None]
-    few = [m for m in results if m.source == "node" and m.cols <= FEW_COLUMNS]
+    few = [m for m in results if m.source.kind == "node" and m.cols <= FEW_COLUMNS]
     found: dict[str, Role] = dict.fromkeys((matrix.name for matrix in few), "stationary")
     repeated = {node.output for node in layers.nodes if isinstance(node, RepeatNode)}
     return found | {m.name: "turned" for m in results if m.name in repeated}
@@ -207,7 +192,7 @@ def _read_once_per_lane(layers: Layers) -> frozenset[str]:
     matrices = {matrix.name: matrix for matrix in layers.matrices}
     taken = {matrices[name] for node in layers.nodes for _, name in node.others}
     held = {matrices[matrix.holder] for matrix in taken if matrix.cols == 1}
-    return frozenset(m.name for m in held if m.source == "node" and m.window is None)
+    return frozenset(m.name for m in held if m.source.kind == "node" and m.window is None)
 
 
 def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
@@ -291,11 +276,15 @@ def _most_bytes(layers: Layers, roles: dict[str, Role]) -> dict[Role, int]:
             continue
         role, size = roles[matrix.name], matrix.size_bytes
         load.setdefault(role, 0)
-        if matrix.source == "dram":
+        if matrix.source.kind == "dram":
             load[role] += size
             continue
         changes = steps.setdefault(role, {})
-        end = len(layers.nodes) if matrix.keep else last.get(matrix.name, made.get(matrix.name, 0))
+        end = (
+            len(layers.nodes)
+            if matrix.lies.keep
+            else last.get(matrix.name, made.get(matrix.name, 0))
+        )
         for number, change in ((made.get(matrix.name, 0), size), (end + 1, -size)):
             changes[number] = changes.get(number, 0) + change
     for role, changes in steps.items():

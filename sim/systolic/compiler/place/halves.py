@@ -73,7 +73,7 @@ def halves_of(layers: Layers, chip: Chip, columns: Mapping[str, int]) -> Halves:
     buffer = chip.state_buffer
     alone = buffer.is_split or whole_banks(chip) or chip.dram.organisation is not None
     names: set[str] = set() if alone else _moved_together(layers, chip, columns)
-    found = [m for m in layers.matrices if m.name in names and m.width is None]
+    found = [m for m in layers.matrices if m.name in names and m.lies.rows is None]
     sizes = (columns[m.name] * data_type(m.dtype).size_bytes for m in found)
     half = in_words(max(sizes, default=0) // 2)
     together = frozenset(matrix.name for matrix in found)
@@ -82,9 +82,9 @@ def halves_of(layers: Layers, chip: Chip, columns: Mapping[str, int]) -> Halves:
 
 def _moved_together(layers: Layers, chip: Chip, columns: Mapping[str, int]) -> set[str]:
     if not chip.dma.is_spread:
-        return {matrix.name for matrix in layers.matrices if matrix.shared > 1}
+        return {matrix.name for matrix in layers.matrices if matrix.lies.shared > 1}
     places = {place.name: place.shape for place in layers.dram}
-    moved = [(m.name, m.dram, m.axes) for m in layers.matrices if m.source == "dram"]
+    moved = [(m.name, m.source.dram, m.axes) for m in layers.matrices if m.source.kind == "dram"]
     moved += [(n.inputs[0], n.dram, n.axes) for n in layers.nodes if isinstance(n, StoreNode)]
     runs = ((name, longest_run_bytes(places[at], axes, columns[name])) for name, at, axes in moved)
     return {name for name, run in runs if queues_beside(chip, run) > 1}

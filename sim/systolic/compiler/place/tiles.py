@@ -118,7 +118,7 @@ class OnChip:
     def size_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes a tile takes of each partition: all alike in a matrix of blocks."""
         matrix = self.matrices[tile.matrix]
-        own = matrix.block if matrix.width is None else None
+        own = matrix.block if matrix.lies.rows is None else None
         if own:
             return own[1] * self.element_bytes(tile)
         blocks = self._blocks[tile.matrix]
@@ -142,21 +142,19 @@ class OnChip:
         There are none unless some are large, and all have room together. If not all may have gaps
         of a bank before them, tiles of more than a bank have none. Beside other work none do.
         """
-        alone = held = [matrix for matrix in self.matrices.values() if matrix.window is None]
-        if self.banks.are_given:
-            alone = held = [matrix for matrix in alone if matrix.bank is None]
-        elif not self.shares_copies:
+        alone = [matrix for matrix in self.matrices.values() if matrix.window is None]
+        if not self.shares_copies or not alone:
             return frozenset()
-        if not alone or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
+        if whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
             return frozenset()
-        if any(m.width is None and self._blocks[m.name].count > 1 for m in alone):
+        if any(m.lies.rows is None and self._blocks[m.name].count > 1 for m in alone):
             return frozenset()
         sizes = {matrix.name: self._bytes_of(matrix) for matrix in alone}
         widest = max(data_type(matrix.dtype).size_bytes for matrix in alone)
         if max(sizes.values()) <= LEAST_CYCLES * widest:
             return frozenset()
         bank, room = self.chip.state_buffer.bank_bytes, self.memory.room.size_bytes
-        need = sum(in_words(self._bytes_of(matrix)) for matrix in held)
+        need = sum(in_words(self._bytes_of(matrix)) for matrix in alone)
         for most in (room, bank):
             chosen = frozenset(name for name, size in sizes.items() if size <= most)
             if need + len(chosen) * bank <= room:
@@ -170,7 +168,7 @@ class OnChip:
 
     def _bytes_of(self, matrix: Matrix) -> int:
         """Return the bytes of each partition of a matrix of one tile, or of unbroken rows."""
-        if matrix.width is not None:
+        if matrix.lies.rows is not None:
             return self._fixed_bytes(matrix)
         return sum(map(self.size_bytes, self.all_tiles(matrix)))
 
@@ -237,7 +235,7 @@ class OnChip:
         if tile not in self._made:
             rows, cols = self._all_of(tile)
             self._made[tile] = Made(rows.count, cols.count)
-            if self.matrices[tile.matrix].source != "node":
+            if self.matrices[tile.matrix].source.kind != "node":
                 self._made[tile].add(rows, cols)
         return self._made[tile]
 
@@ -273,14 +271,14 @@ class OnChip:
         """Place the tiles that are there at cycle 0, and return their places."""
         matrices = tuple(matrices)
         self._settle_placed(matrices)
-        there = [m for m in matrices if m.source == "state_buffer" and not m.window]
-        given = [m for m in there if m.byte is None]
+        there = [m for m in matrices if m.source.kind == "state_buffer" and not m.window]
+        given = [m for m in there if _byte(m) is None]
         if self._let_grow(matrices, given):
             return [self.piece(tile) for matrix in there for tile in self.all_tiles(matrix)]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
             tiles = [tile for m in given for tile in self.all_tiles(m)]
             need = sum(in_words(self.size_bytes(t)) for t in tiles if not self._is_fixed(t))
-            need += sum(in_words(self._fixed_bytes(m)) for m in given if m.width is not None)
+            need += sum(in_words(self._fixed_bytes(m)) for m in given if m.lies.rows is not None)
             raise RoomError(
                 f"state_buffer of {self.chip.name} has no room for the inputs: they need "
                 f"{need} bytes per partition{self._rounding(tiles)}, "
@@ -291,11 +289,12 @@ class OnChip:
     def _settle_placed(self, matrices: Iterable[Matrix]) -> None:
         """Place what must begin at a byte that is given, results too, before all others."""
         for matrix in matrices:
-            if matrix.byte is not None and not self.fix(matrix):
-                stop = matrix.byte + self._fixed_bytes(matrix)
+            byte = _byte(matrix)
+            if byte is not None and not self.fix(matrix):
+                stop = byte + self._fixed_bytes(matrix)
                 raise RoomError(
                     f"state_buffer of {self.chip.name} has no room for {matrix.tensor} at byte "
-                    f"{matrix.byte}: bytes {matrix.byte} to {stop - 1} of its partitions must be "
+                    f"{byte}: bytes {byte} to {stop - 1} of its partitions must be "
                     f"free, begin at a multiple of {ALIGNMENT}, and lie within "
                     f"{self.memory.room.size_bytes}"
                 )
@@ -309,24 +308,28 @@ class OnChip:
         bytes leaves for it. Without that all inputs in the way of any tile would leave before the
         first is made.
         """
-        kept = [m for m in matrices if m.keep and m.source == "node" and m.width is not None]
+        kept = [
+            m
+            for m in matrices
+            if m.lies.keep and m.source.kind == "node" and m.lies.rows is not None
+        ]
         room = self.memory.room
         if len(kept) != 1 or self.bases or room.bank_bytes or kept[0].name in self._padded:
             return False
         (grown,) = kept
         tiles = [(m, [*self.all_tiles(m)]) for m in given]
         need = sum(
-            self._fixed_bytes(m) if m.width is not None else sum(map(self.size_bytes, each))
+            self._fixed_bytes(m) if m.lies.rows is not None else sum(map(self.size_bytes, each))
             for m, each in tiles
         )
         first, size = self._identity_bytes, self._fixed_bytes(grown)
         if first + size > room.size_bytes or first + need + size <= room.size_bytes:
             return False
-        if any(m.keep for m in given) or not all(map(self._in_whole_words, [grown, *given])):
+        if any(m.lies.keep for m in given) or not all(map(self._in_whole_words, [grown, *given])):
             return False  # bytes that share a word with others are never given back
         high = Wish("high")
         for matrix, each in reversed(tiles):
-            if matrix.width is not None:
+            if matrix.lies.rows is not None:
                 placed = self.fix(matrix, high)
             else:
                 placed = all(
@@ -347,7 +350,7 @@ class OnChip:
             for tile in self.all_tiles(matrix)
             for size in (
                 self.size_bytes(tile),
-                0 if matrix.width is None else self._fixed_byte(matrix, tile),
+                0 if matrix.lies.rows is None else self._fixed_byte(matrix, tile),
             )
         )
 
@@ -360,7 +363,7 @@ class OnChip:
         """Place inputs side by side, the largest first: their wishes left no room for all."""
         self.memory.forget()
         self._settle_placed(self.matrices.values())
-        blocks = [m for m in matrices if m.block or m.width is not None]
+        blocks = [m for m in matrices if m.block or m.lies.rows is not None]
         others = (tile for m in matrices if m not in blocks for tile in self.all_tiles(m))
         return all(self._settle(matrix) for matrix in blocks) and all(
             self.memory.place(t, dirty=True, wish=Wish("low")) is not None
@@ -378,10 +381,9 @@ class OnChip:
     def reserve(self, matrices: Iterable[Matrix]) -> None:
         """Place the blocks that must be there at the end, if they have room beside the inputs."""
         for matrix in matrices:
-            placed = matrix.block is not None or matrix.width is not None
-            if not (matrix.keep and matrix.source == "node" and placed) or matrix.byte is not None:
-                continue
-            if matrix.name in self._growing:
+            placed = matrix.block is not None or matrix.lies.rows is not None
+            kept = matrix.lies.keep and matrix.source.kind == "node" and placed
+            if not kept or _byte(matrix) is not None or matrix.name in self._growing:
                 continue
             if not self._settle(matrix) and matrix.name in self._padded:
                 raise RoomError(
@@ -392,7 +394,7 @@ class OnChip:
 
     def _settle(self, matrix: Matrix) -> bool:
         """Place all tiles of a matrix for good, blocks one after another."""
-        if matrix.width is not None:
+        if matrix.lies.rows is not None:
             return self.fix(matrix)
         tiles = list(self.all_tiles(matrix))
         if matrix.block and self.memory.place_together(tiles, dirty=True):
@@ -415,9 +417,9 @@ class OnChip:
                 wish = self.banks.apart(matrix.name, own, self._banks_of_all(besides))
             if matrix.name in self._across:
                 wish = self._across_banks(matrix.name, wish, size)
-        if matrix.byte is not None:
-            wish = Wish("low", [Interval(matrix.byte, matrix.byte + in_words(size))], only=True)
-        found = self.memory.fix(starts, size, wish, forever=matrix.keep)
+        if (byte := _byte(matrix)) is not None:
+            wish = Wish("low", [Interval(byte, byte + in_words(size))], only=True)
+        found = self.memory.fix(starts, size, wish, forever=matrix.lies.keep)
         if found:
             self.bases[matrix.name] = self.memory.resident[first].start
         return found
@@ -437,19 +439,19 @@ class OnChip:
         return f"the rows of {matrix.tensor}, padding included", self._fixed_bytes(matrix)
 
     def _is_fixed(self, tile: MatrixTile) -> bool:
-        return self.matrices[tile.matrix].width is not None
+        return self.matrices[tile.matrix].lies.rows is not None
 
     def _fixed_bytes(self, matrix: Matrix) -> int:
         """Return the bytes of each partition of a matrix of unbroken rows, padding included."""
-        down = matrix.matrices * self._blocks[matrix.name].grid[0]
-        return down * (matrix.width or 0) * data_type(matrix.dtype).size_bytes
+        down, lies = matrix.matrices * self._blocks[matrix.name].grid[0], matrix.lies.rows
+        return down * (lies.width if lies else 0) * data_type(matrix.dtype).size_bytes
 
     def _fixed_byte(self, matrix: Matrix, tile: MatrixTile) -> int:
         """Return the first byte of a tile in its matrix of unbroken rows."""
-        assert matrix.width is not None
+        assert matrix.lies.rows is not None
         blocks, (_, q) = self._blocks[matrix.name], self._sides[matrix.name]
         down = tile.number * blocks.grid[0] + tile.row
-        return (down * matrix.width + tile.col * q) * self.element_bytes(tile)
+        return (down * matrix.lies.rows.width + tile.col * q) * self.element_bytes(tile)
 
     def piece(self, tile: MatrixTile) -> PlacedTile:
         """Return the place of a tile, and the elements that make it up."""
@@ -506,7 +508,7 @@ class OnChip:
 
         An operand of one column is read again for each column, by a step of 0, or once per lane.
         """
-        if operand.repeats:
+        if operand.lies.repeats:
             rows = Span(rows.first % operand.rows, rows.count)
         if operand.cols > 1:
             return self.reach(operand, number, rows, cols)
@@ -548,3 +550,8 @@ class OnChip:
         """Return all rows and columns of a tile."""
         rows, cols = self.block(tile).extents
         return Span(0, rows), Span(0, cols)
+
+
+def _byte(matrix: Matrix) -> int | None:
+    """Return the byte at which the unbroken rows of a matrix must begin; None: anywhere."""
+    return matrix.lies.rows.byte if matrix.lies.rows else None

@@ -123,9 +123,9 @@ def _inwards(
     joins = chip.dma.is_spread or may_join(chip, multiplies=multiplies)
     places = {place.name: place.shape for place in layers.dram}
     come = sum(
-        load_cost(chip, places[m.dram], m.axes)
+        load_cost(chip, places[m.source.dram], m.axes)
         for m in layers.matrices
-        if m.source == "dram" and not m.window
+        if m.source.kind == "dram" and not m.window
     )
     stores, early = Counter[int](), Counter[int]()
     for number, task in enumerate(tiled.tasks):
@@ -193,7 +193,7 @@ class _Scheduler:
         seen: set[MatrixTile] = set()
         for number, task in enumerate(self._tiled.tasks):
             for tile in task.reads:
-                if self._tiles.matrices[tile.matrix].source == "dram" and tile not in seen:
+                if self._tiles.matrices[tile.matrix].source.kind == "dram" and tile not in seen:
                     seen.add(tile)
                     last = number
         return last
@@ -214,7 +214,7 @@ class _Scheduler:
     def run(self) -> Scheduled:
         """Return everything the later passes need."""
         matrices = self._layers.matrices
-        kept = [t for m in matrices if m.keep for t in self._tiles.all_tiles(m)]
+        kept = [t for m in matrices if m.lies.keep for t in self._tiles.all_tiles(m)]
         self._refuse_large_tasks()
         self._memory.plan(self._tiled.tasks, kept)
         pieces = self._tiles.give(matrices)
@@ -330,7 +330,7 @@ class _Scheduler:
             if task.node != gather and not fills and task.kind not in (TurnNode, MultiplyNode):
                 return
             for tile in task.reads:
-                if self._tiles.matrices[tile.matrix].source == "dram":
+                if self._tiles.matrices[tile.matrix].source.kind == "dram":
                     yield tile, self._layers.nodes[task.node].layer
             if task.kind is MultiplyNode and task.last:
                 return

@@ -115,7 +115,7 @@ class CopyMaker:
 
     def backed(self, tile: MatrixTile) -> bool:
         """Return whether DRAM has the tile."""
-        return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
+        return self._tiles.matrices[tile.matrix].source.kind == "dram" or tile in self._spills
 
     def bring(
         self,
@@ -144,10 +144,10 @@ class CopyMaker:
                     self._move(*ends, spill.region, resident.region, inwards=True)
             return
         matrix = self._tiles.matrices[tile.matrix]
-        tensor, region = self._tensor(matrix.dram, matrix.axes, matrix.picked)
-        queues, shared = self._chip.dma.useful_queues, matrix.shared
+        tensor, region = self._tensor(matrix.source.dram, matrix.axes, matrix.source.picked)
+        queues, shared = self._chip.dma.useful_queues, matrix.lies.shared
         # Copies of rows one by one are short, so that their latency counts more than their bytes.
-        anywhere = anywhere or shared == queues or bool(matrix.picked)
+        anywhere = anywhere or shared == queues or bool(matrix.source.picked)
         ways = shared or self._ways(anywhere=anywhere)
         if not shared and matrix.block and self._tiles.count(matrix) >= queues:
             ways = 1  # a tile for each queue: parts of it would only wait for further latencies
@@ -303,7 +303,7 @@ class CopyMaker:
         self._begin_phase(node, region)
         block = self._tiles.block(resident.tile)
         matrix = self._tiles.matrices[resident.tile.matrix]
-        queues, shared = self._chip.dma.useful_queues, matrix.shared
+        queues, shared = self._chip.dma.useful_queues, matrix.lies.shared
         if shared and alone and self.joinable and not self._tiles.multiplies:
             shared = queues
         anywhere = anywhere or shared == queues

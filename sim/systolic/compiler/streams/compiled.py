@@ -20,7 +20,6 @@ from systolic.compiler.streams.emit import emit
 from systolic.compiler.streams.emit_turned import TurnTypes
 from systolic.compiler.streams.plan import (
     ALIKE,
-    JUDGED,
     JUDGED_BYTES,
     JUDGED_INSTRUCTIONS,
     EngineTicks,
@@ -254,7 +253,7 @@ class _Planner:
         fitting: list[Planned] = []
         found: list[Planned] = []
         of_cut: Counter[Cut | TurnCut | None] = Counter()
-        left = Judging()
+        left = Judging.of(self.options.effort)
         for each in rated:
             planned = Planned(frame, each.plan, each.ticks, 0)
             if self.judge is None:
@@ -274,7 +273,7 @@ class _Planner:
             if left.allows(size, sum(len(part or ()) for part in parts)):
                 ticks = [self._ticks(part) for part in parts if part is not None]
                 found.append(planned._replace(ticks=_in_full(planned, ticks), judged=1))
-            if left.is_over or len(found) == JUDGED:
+            if left.is_over or len(found) == self.options.effort:
                 break
         return sorted(found, key=lambda planned: planned.ticks) or fitting[:1]
 
@@ -349,15 +348,20 @@ def by_kind(rated: Sequence[Rated]) -> list[Rated]:
 
 @dataclass(slots=True)
 class Judging:
-    """What may be simulated still for a frame, counted in bytes and instructions."""
+    """What may be simulated still for a frame, counted in plans, bytes and instructions."""
 
-    bytes: int = JUDGED_BYTES
-    instructions: int = JUDGED_INSTRUCTIONS
-    asked: int = 0
+    plans: int
+    bytes: int
+    instructions: int
+
+    @classmethod
+    def of(cls, effort: int) -> Judging:
+        """Return what may be simulated by effort; as many plans again may be too large for it."""
+        return cls(2 * effort, effort * JUDGED_BYTES, effort * JUDGED_INSTRUCTIONS)
 
     def allows(self, size: int, instructions: int) -> bool:
         """Return whether a program may be simulated, and count it if so."""
-        self.asked += 1
+        self.plans -= 1
         if size > self.bytes or instructions > self.instructions:
             return False
         self.bytes -= size
@@ -367,7 +371,7 @@ class Judging:
     @property
     def is_over(self) -> bool:
         """Return whether enough plans have been asked for."""
-        return self.asked >= 2 * JUDGED
+        return self.plans <= 0
 
 
 def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:

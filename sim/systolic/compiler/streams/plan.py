@@ -36,14 +36,12 @@ from systolic.workload.options import Options
 TickJudge = Callable[[Program], int]
 """Returns the ticks that a program takes."""
 
-JUDGED = 12
-"""How many plans of a frame are simulated."""
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""
-JUDGED_BYTES = 24 << 20
-"""The most bytes that all plans of a frame that are simulated move in bursts of DRAM, together."""
-JUDGED_INSTRUCTIONS = 6_000
-"""The most instructions of all of them together."""
+JUDGED_BYTES = 2 << 20
+"""The most bytes that a simulated plan moves in bursts of DRAM, in the mean of a frame's plans."""
+JUDGED_INSTRUCTIONS = 500
+"""The most instructions of a simulated plan, in the mean of a frame's plans."""
 MOST_COPIES = 256
 """The most copies of a tile."""
 MOST_GAPS = 9

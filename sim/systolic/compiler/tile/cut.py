@@ -172,7 +172,7 @@ class _Cutter:
         p, array = (source.block or self._block)[0], self._chip.pe_array
         q = (out.block or self._block)[0]
         tiles = list(self._tiles.of(source))
-        if source.source == "dram" and not source.block and not self._multiplied:
+        if source.source.kind == "dram" and not source.block and not self._multiplied:
             # A tile of the result is as wide as `tall` source tiles are high. These are turned one
             # after another: the result's tile is then complete, and stored, as early as can be.
             tall = max(1, self._block[1] // self._block[0])

@@ -347,14 +347,14 @@ class _Flow:
         for piece in _in_order(self._pieces, self._needed):
             for tile in (tile for task in piece.tasks for tile in task.reads):
                 matrix = self._matrices[tile.matrix]
-                if matrix.source != "dram":
+                if matrix.source.kind != "dram":
                     continue
                 if tile not in came:
                     p, q = matrix.block or self._block
                     elements = min(p, matrix.rows) * min(q, matrix.cols)
                     moved += elements * data_type(matrix.dtype).size_bytes / rate
-                    if matrix.picked:
-                        moved += picked_cycles(self._chip, matrix.picked[tile.row * p :][:p])
+                    if matrix.source.picked:
+                        moved += picked_cycles(self._chip, matrix.source.picked[tile.row * p :][:p])
                     came[tile] = latency + int(moved)
                 piece.ready = max(piece.ready, came[tile])
 

@@ -84,7 +84,7 @@ class LateRows:
             if name in seen:
                 continue
             seen.add(name)
-            if (matrix := self._matrices[name]).picked:
+            if (matrix := self._matrices[name]).source.picked:
                 brought += self._picked_cycles(matrix)
             made_by = self._makers.get(name)
             if isinstance(made_by, WORKING):
@@ -96,5 +96,5 @@ class LateRows:
 
     def _picked_cycles(self, matrix: Matrix) -> int:
         """Return about how many cycles of the array the rows of a tile take to come from DRAM."""
-        cycles = picked_cycles(self._chip, matrix.picked[: self._rows])
+        cycles = picked_cycles(self._chip, matrix.source.picked[: self._rows])
         return cycles * self._chip.period("dma") // self._chip.period("pe_array")

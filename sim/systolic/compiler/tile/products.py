@@ -205,7 +205,7 @@ class ProductCutter:
             b.dtype,
             data_type(out.dtype).size_bytes,
             self._block,
-            "dram" in (a.source, b.source),
+            "dram" in (a.source.kind, b.source.kind),
             chunk,
             counts,
             node.layer,
@@ -232,14 +232,14 @@ class ProductCutter:
         stores it, while the array makes the next one.
         """
         self._brought += sum(self._load_cycles(matrix) for matrix in operands)
-        if "dram" not in (matrix.source for matrix in operands):
+        if "dram" not in (matrix.source.kind for matrix in operands):
             return False
         before = sum(loops.estimate for _, loops in self.loops[:-1])
         return self._brought * self._chip.period("dma") > before * self._chip.period("pe_array")
 
     def _load_cycles(self, matrix: Matrix) -> float:
         """Return about how many cycles all queues take to bring a matrix, the first time."""
-        if matrix.source != "dram" or matrix.name in self._loaded:
+        if matrix.source.kind != "dram" or matrix.name in self._loaded:
             return 0.0
         self._loaded.add(matrix.name)
         return matrix.size_bytes / dram_rate(self._chip, self._chip.dma.useful_queues)
@@ -273,7 +273,7 @@ class ProductCutter:
         array, K = self._chip.pe_array, a.rows
         room = self._limits.room_bytes // 2
         for matrix, columns in ((a, some), (b, others)):
-            if matrix.source != "state_buffer":
+            if matrix.source.kind != "state_buffer":
                 width = sum(span.count for span in columns) * data_type(matrix.dtype).size_bytes
                 room -= -(-K // self._block[0]) * width
         if room < 0:

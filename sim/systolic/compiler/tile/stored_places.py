@@ -13,9 +13,9 @@ class StoredPlaces:
         """Note the places of all tensors in DRAM."""
         starts = {place.name: place.start for place in layers.dram}
         self._sources = {
-            matrix.name: starts[matrix.dram]
+            matrix.name: starts[matrix.source.dram]
             for matrix in layers.matrices
-            if matrix.source == "dram"
+            if matrix.source.kind == "dram"
         }
         self._targets = {
             number: starts[node.dram]

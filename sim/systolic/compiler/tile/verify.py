@@ -66,7 +66,7 @@ class _Verifier:
         self._written: dict[str, npt.NDArray[np.bool_]] = {
             m.name: np.zeros((m.matrices, m.rows, m.cols), bool)
             for m in layers.matrices
-            if m.source == "node" and not m.window
+            if m.source.kind == "node" and not m.window
         }
         self._parts: dict[str, npt.NDArray[np.bool_]] = {
             m.holder: np.zeros((*self._written[m.holder].shape, m.window.many), bool)

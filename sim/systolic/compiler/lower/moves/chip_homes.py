@@ -13,7 +13,16 @@ from dataclasses import replace
 
 from systolic.compiler.ir.carried import user_shape
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, MoveNode, Source, TensorOnChip
+from systolic.compiler.ir.nodes import (
+    GIVEN,
+    MADE,
+    Axes,
+    ConvertNode,
+    Matrix,
+    MoveNode,
+    Source,
+    TensorOnChip,
+)
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import (
     Rows,
@@ -70,13 +79,13 @@ class ChipHomes:
         builder = self._builder
         builder.placed(tensor)
         if rows := self._rows(tensor):
-            made = builder.make(tensor, rows.axes, "state_buffer")
+            made = builder.make(tensor, rows.axes, GIVEN)
             matrix = builder.fixed(made, tensor, rows.width)
         elif lies := builder.interleaved(tensor):
-            held = self._strand_tensors.new(tensor, lies.axes, lies.ways, "state_buffer")
+            held = self._strand_tensors.new(tensor, lies.axes, lies.ways, GIVEN)
             matrix = self._strand_tensors.fix(tensor, held, lies.width).holder
         else:
-            matrix = self._scattered[tensor] = self._scatter(tensor, "state_buffer")
+            matrix = self._scattered[tensor] = self._scatter(tensor, GIVEN)
         self.lies_at(tensor, builder.graph.shape(tensor), matrix)
 
     def _places(self, tensor: str) -> Scattered:
@@ -91,7 +100,7 @@ class ChipHomes:
         """
         builder, graph = self._builder, self._builder.graph
         places = Scattered.of(replace(graph.tensor(names[0]), shape=lies[0]), builder.chip)
-        matrix = self._scatter(given, "state_buffer", places)
+        matrix = self._scatter(given, GIVEN, places)
         builder.placed(names[0])
         for name, shape in zip(names, lies, strict=True):
             self.lies_at(name, shape, matrix, chosen=not graph.shape(name).layout.tiles)
@@ -106,7 +115,7 @@ class ChipHomes:
             builder.graph.shape(tensor).element_type,
             (rows, min(cols, SCATTERED_COLUMNS)),
         )
-        matrix = Matrix(name, tensor, dtype, (), rows, cols, ((), ()), source, block=block)
+        matrix = Matrix(name, tensor, dtype, (rows, cols), ((), ()), source, block)
         return builder.fixed(matrix, tensor, cols)
 
     def hold(self, tensor: str, matrix: Matrix, places: Scattered, axes: Axes | None) -> None:
@@ -154,7 +163,7 @@ class ChipHomes:
         builder = self._builder
         p = matrix.block[0] if matrix.block else block_rows(builder.chip)
         unbroken = lies_unbroken(matrix.rows, p, builder.chip)
-        if not unbroken or matrix.width not in (None, matrix.cols):
+        if not unbroken or (matrix.lies.rows and matrix.lies.rows.width != matrix.cols):
             return matrix
         shape = builder.graph.shape(tensor)
         lies = in_unbroken_rows(shape, axes, p)
@@ -180,14 +189,16 @@ class ChipHomes:
         matrix, axes = builder.any_view(tensor)
         change = ChangeOfView(Spread(builder.graph.shape(tensor).dims, axes), self._places(tensor))
         builder.choose(f"{tensor} is dealt out to its tiles, to which no access pattern leads")
-        scattered = self._scatter(tensor, "node")
+        scattered = self._scatter(tensor, MADE)
         builder.node(MoveNode, (matrix,), scattered, change)
         return scattered
 
     def _in_rows(self, tensor: str, rows: Rows) -> Matrix:
         """Return a matrix of an output in unbroken rows of its width."""
         builder = self._builder
-        there = [m for m, axes in builder.views(tensor) if axes == rows.axes and m.source != "dram"]
+        there = [
+            m for m, axes in builder.views(tensor) if axes == rows.axes and m.source.kind != "dram"
+        ]
         free = [m for m in there if not m.block and builder.may_lie(m, tensor, rows.width)]
         if free:
             return builder.fixed(free[0], tensor, rows.width)

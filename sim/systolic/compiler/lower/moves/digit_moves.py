@@ -21,7 +21,7 @@ from systolic.compiler.cost.digit_moves import (
     shared_move_cycles,
 )
 from systolic.compiler.cost.turns import carrier, parts_turned, placed_as, strands_cost
-from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, Source
+from systolic.compiler.ir.nodes import GIVEN, MADE, Axes, ConvertNode, Matrix, Source
 from systolic.compiler.ir.on_chip.chip_places import ChipPlaces, any_rows, places_of, row_groups
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.on_chip.digit_moves import Limits, MovePiece, PieceEnd, move_pieces
@@ -254,9 +254,9 @@ class DigitPlanner:
 def emit_digit_move(builder: LayerBuilder, names: tuple[str, str], move: DigitMove) -> None:
     """Place source and result, and add copies and turns between windows of them."""
     first, *between, last = move.places
-    held = [holder_of_places(builder, names[0], first, "state_buffer")]
+    held = [holder_of_places(builder, names[0], first, GIVEN)]
     held += [matrix_of_places(builder, names[1], places) for places in between]
-    held += [holder_of_places(builder, names[1], last, "node")]
+    held += [holder_of_places(builder, names[1], last, MADE)]
     ways = " and ".join(
         word for word, some in (("turns", move.turns), ("copies", move.copies)) if some
     )
@@ -350,8 +350,8 @@ def matrix_of_places(builder: LayerBuilder, tensor: str, places: ChipPlaces) -> 
     """Return a new matrix of all places in which a tensor lies between two moves, one tile."""
     name, dtype = builder.new_name(tensor), places.shape.element_type
     block = block_rows(builder.chip), places.columns
-    rows, cols = places.rows, places.columns
-    return builder.add(Matrix(name, tensor, dtype, (), rows, cols, ((), ()), "node", block=block))
+    dims = places.rows, places.columns
+    return builder.add(Matrix(name, tensor, dtype, dims, ((), ()), block=block))
 
 
 def matrices_at_places(

@@ -131,7 +131,7 @@ def _axes(builder: LayerBuilder, op: Operation) -> Axes:
     tensor = op.inputs[0]
     matrix, axes = builder.any_view(tensor)
     wide = physical(builder.graph.shape(tensor))
-    if matrix.source != "node" or matrix.rows > 1 or builder.size(tensor, wide[-2]) == 1:
+    if matrix.source.kind != "node" or matrix.rows > 1 or builder.size(tensor, wide[-2]) == 1:
         return axes
     if not some_engine_does(builder.chip, COPY, Buffer.STATE):
         return axes

@@ -110,7 +110,9 @@ def _brought(builder: LayerBuilder, names: tuple[str, str], other_cycles: int) -
     dim_of = {factors[0]: dim for dim, factors in enumerate(nested[0]) if factors}
     ways: list[tuple[int, Matrix, Axes, Axes]] = []
     for matrix, seen in builder.views(names[0]):
-        has_all = matrix.source == "dram" and not matrix.picked and matrix.window is None
+        has_all = (
+            matrix.source.kind == "dram" and not matrix.source.picked and matrix.window is None
+        )
         if not has_all or [*map(len, matrix.axes)] != [*map(len, seen)]:
             continue
         there = {
@@ -122,22 +124,24 @@ def _brought(builder: LayerBuilder, names: tuple[str, str], other_cycles: int) -
             axes = tuple(
                 tuple(there[dim_of[n]] for dim in group for n in nested[1][dim]) for group in last
             )
-            cycles = store_cost(builder.chip, builder.dram.place(matrix.dram), axes)
+            cycles = store_cost(builder.chip, builder.dram.place(matrix.source.dram), axes)
             ways.append((cycles, matrix, axes, last))
     best = min(ways, key=lambda way: way[0], default=None)
     if best is None:
         return False
     cycles, matrix, axes, last = best
     if builder.uses(names[0]) == 1:
-        other_cycles += store_cost(builder.chip, builder.dram.place(matrix.dram), matrix.axes)
+        other_cycles += store_cost(
+            builder.chip, builder.dram.place(matrix.source.dram), matrix.axes
+        )
     if cycles >= other_cycles:
         return False
     builder.choose(
         f"{names[1]} is brought from DRAM in its own order (about {cycles} cycles; moved: "
         f"{other_cycles})"
     )
-    place = builder.dram.place(matrix.dram)
-    found = builder.place_matrix(place, axes, names[1], dram=matrix.dram)
+    place = builder.dram.place(matrix.source.dram)
+    found = builder.place_matrix(place, axes, names[1], dram=matrix.source.dram)
     builder.rename(found, names[1], last)
     return True
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.lane_step import LaneStep
-from systolic.compiler.ir.nodes import Axes, ConvertNode, Matrix, Source, TurnNode
+from systolic.compiler.ir.nodes import MADE, Axes, ConvertNode, Matrix, Source, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved
 from systolic.compiler.ir.windows import StridedWindow
@@ -35,23 +35,14 @@ class StrandTensors:
         """Let strands also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
         self._known[tensor] = replace(strands, axes=axes)
 
-    def new(self, tensor: str, axes: Axes, ways: int, source: Source = "node") -> Strands:
+    def new(self, tensor: str, axes: Axes, ways: int, source: Source = MADE) -> Strands:
         """Return strands of a tensor, in a matrix of their own."""
         builder = self._builder
         shape = builder.graph.shape(tensor)
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
-        block = block_rows(builder.chip), cols * ways
-        holder = Matrix(
-            builder.new_name(tensor),
-            tensor,
-            shape.element_type,
-            tuple(batch),
-            -(-rows // ways),
-            cols * ways,
-            axes,
-            source,
-            block=block,
-        )
+        name, block = builder.new_name(tensor), (block_rows(builder.chip), cols * ways)
+        dims = (*batch, -(-rows // ways), cols * ways)
+        holder = Matrix(name, tensor, shape.element_type, dims, axes, source, block)
         builder.add(holder)
         self._known[tensor] = Strands(holder, axes, ways, rows)
         return self._known[tensor]
@@ -70,8 +61,7 @@ class StrandTensors:
             window = StridedWindow(held.name, part.first, part.step)
             matrix = replace(
                 held.seen_in(window, builder.new_name(held.tensor)),
-                rows=part.rows,
-                cols=part.cols,
+                dims=(*held.batch, part.rows, part.cols),
                 block=(block_rows(builder.chip), part.cols),
             )
             self._parts[held.name, part] = builder.add(matrix)
@@ -119,7 +109,7 @@ class StrandTensors:
         strands = self._known[tensor]
         axes = swap(strands.axes)
         block = block_rows(builder.chip), strands.rows
-        matrix = builder.make(tensor, axes, "node", block)
+        matrix = builder.make(tensor, axes, MADE, block)
         self._turn_strands(strands, Strands(matrix, axes, 1, matrix.rows))
         builder.choose(f"{tensor} is turned strand by strand, {strands.ways} to a partition")
         return matrix
@@ -141,7 +131,7 @@ class StrandTensors:
 
     def _strands_at_home(self, tensor: str, before: Strands, lies: Interleaved) -> Strands:
         """Return strands where an output's tiles say: those that are there, or a copy of them."""
-        if before.holder.tensor == tensor and before.holder.width is None:
+        if before.holder.tensor == tensor and before.holder.lies.rows is None:
             return self.fix(tensor, before, lies.width)
         if self._builder.may_lie(before.holder, tensor, lies.width):
             return self.fix(tensor, before, lies.width)
@@ -157,7 +147,7 @@ class StrandTensors:
         if matrix.window is None and matrix.block and matrix.block[1] >= matrix.cols:
             return matrix
         block = block_rows(builder.chip), matrix.cols
-        copy = replace(matrix.anew(builder.new_name(matrix.tensor)), block=block, shared=0)
-        builder.add(copy)
+        copy = replace(matrix.anew(builder.new_name(matrix.tensor)), block=block)
+        copy = builder.add(copy.lying(shared=0))
         builder.node(ConvertNode, (matrix,), copy)
         return copy

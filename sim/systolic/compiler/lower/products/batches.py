@@ -394,7 +394,7 @@ class Batches:
         if (found := self._windows.get((tensor, axes))) is not None:
             return builder.matrix(found)
         for held, seen in builder.views(tensor) if _can_be_grouped(axes) else ():
-            if held.shared and seen[-2] == axes[-2]:
+            if held.lies.shared and seen[-2] == axes[-2]:
                 whole = BatchGroups(builder.graph.shape(tensor), seen, axes)
                 return self._within(tensor, axes, held, whole)
         return None

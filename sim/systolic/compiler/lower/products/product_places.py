@@ -6,7 +6,7 @@ changes of view of all matrices (`builder`).
 
 from __future__ import annotations
 
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.nodes import GIVEN, Axes
 from systolic.compiler.ir.on_chip.chip_places import ChipPlaces
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.on_chip.rows_at_places import rows_at_places
@@ -42,7 +42,7 @@ def lies_in_reach(builder: LayerBuilder, tensor: str, axes: Axes) -> bool:
         return False
     places = min(found, key=lambda each: each.columns)
     builder.choose(f"{tensor} lies in reach of a product, its columns at a distance")
-    held = holder_of_places(builder, tensor, places, "state_buffer")
+    held = holder_of_places(builder, tensor, places, GIVEN)
     builder.batches.lies_as(tensor, axes, matrices_at_places(builder, held, places, axes))
     return True
 

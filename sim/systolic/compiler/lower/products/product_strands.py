@@ -65,4 +65,4 @@ def _stepped(builder: LayerBuilder, matrix: Matrix, first: int, cols: int, step:
     window = SteppedWindow(matrix.holder, first, step, within)
     block = matrix.block[0] if matrix.block else block_rows(builder.chip), cols
     made = matrix.seen_in(window, builder.new_name(matrix.tensor))
-    return builder.add(replace(made, cols=cols, block=block))
+    return builder.add(replace(made, dims=(*made.dims[:-1], cols), block=block))
