@@ -170,6 +170,12 @@ def test_the_machine_never_imports_the_closed_formulas() -> None:
     assert not [n for n in machine if any(belongs(m, "hw.formulas") for m in of_package(n))]
 
 
+@pytest.mark.parametrize("name", ["run.verdict", "run.expected", "run.structural_zeros"])
+def test_judges_know_nothing_of_the_compiler_but_the_arithmetic_of_a_program(name: str) -> None:
+    known = {module for module in imported(name) if belongs(module, "compiler")}
+    assert known <= {"compiler", "compiler.arithmetic"}
+
+
 def test_no_import_circle() -> None:
     """Imports inside functions and under TYPE_CHECKING count too: they hide a circle, no more."""
     graph = {name: {*imported(name)} & MODULES.keys() - {name} for name in MODULES}

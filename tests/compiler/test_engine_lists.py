@@ -17,6 +17,7 @@ from support.refusals import is_for_room
 from support.tiers import quick_first
 from systolic.bounds import run_bound
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.arithmetic import rules_of
 from systolic.compiler.cost.engines import cheapest_engine, drain_engine
 from systolic.compiler.ir.nodes import TurnNode
 from systolic.config import load_chip
@@ -25,7 +26,6 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Activate, Buffer, Copy, Pool, Select
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
-from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences
 from systolic.workload import Graph, GraphBuilder, reference_graph
@@ -153,7 +153,7 @@ def test_random_graphs_on_random_lists(names: int, seed: int) -> None:
         assert is_for_room(error)  # noqa: PT017
         return
     turned = any(isinstance(node, TurnNode) for node in run.compiled.layers.nodes)
-    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), run.compiled.arithmetic.own)
     finite = all(np.isfinite(array.astype(np.float64)).all() for array in expected.values())
     for name, array in expected.items():
         wrong = differences(run.outputs[name], array, signed_zeros=not turned) if finite else 0

@@ -14,11 +14,11 @@ from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
 from support.tiers import quick_first
 from systolic.bounds import run_bound
+from systolic.compiler.arithmetic import rules_of
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
-from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences
 from systolic.workload import OPERATIONS, Graph, reference_graph
@@ -71,7 +71,7 @@ def holds(seed: int) -> bool:
             raise
         return False
     assert run.compiled is not None
-    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), run.compiled.arithmetic.own)
     for name, array in expected.items():
         wrong = differences(run.outputs[name], array, signed_zeros=False)
         assert wrong == 0, f"seed {seed}, {name}: {graph}"

@@ -14,9 +14,9 @@ from support.image_graphs import chain
 from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
 from systolic.bounds import run_bound
+from systolic.compiler.arithmetic import rules_of
 from systolic.errors import SystolicError
 from systolic.isa.lint.lint import lint
-from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences
 from systolic.workload import reference_graph
@@ -48,7 +48,7 @@ def equals_the_reference(rng):
         if not is_for_room(error):
             raise
         return
-    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), run.compiled.arithmetic.own)
     for name, array in expected.items():
         assert differences(run.outputs[name], array, signed_zeros=False) == 0, f"{name}: {graph}"
     assert run.cycles * chip.period("pe_array") >= run_bound(graph, chip).ticks

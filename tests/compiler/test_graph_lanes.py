@@ -13,10 +13,10 @@ import systolic
 from support.lane_graphs import grow, random_chip, start, values
 from support.refusals import is_for_room
 from systolic.compiler import Options
+from systolic.compiler.arithmetic import rules_of
 from systolic.errors import SystolicError, WorkloadError
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
-from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences
 from systolic.workload import Graph, GraphBuilder, reference_graph
@@ -67,7 +67,7 @@ def equals_the_reference(rng):
         if not is_for_room(error):
             raise
         return
-    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), run.compiled.arithmetic.own)
     for name, array in expected.items():
         assert differences(run.outputs[name], array, signed_zeros=False) == 0, f"{name}: {graph}"
     program = run.compiled.program

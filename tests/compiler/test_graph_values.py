@@ -13,13 +13,13 @@ import systolic
 from support.chips import ideal_chip
 from support.refusals import NO_ROOM
 from systolic.compiler import Options
+from systolic.compiler.arithmetic import rules_of
 from systolic.compiler.ir.nodes import TurnNode
 from systolic.errors import SystolicError
 from systolic.hw.datatypes import data_type
 from systolic.isa.lint.lint import lint
 from systolic.layout import Shape
 from systolic.machine import simulate
-from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences, graph_verdict
 from systolic.workload import Graph, GraphBuilder, reference_graph
@@ -160,7 +160,7 @@ def holds_on(chip, rng, stepped_cycles=20_000):
     if run is None:
         return
     turned = any(isinstance(node, TurnNode) for node in run.compiled.layers.nodes)
-    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), run.compiled.arithmetic.own)
     for name, array in expected.items():
         assert run.outputs[name].shape == array.shape
         wrong = differences(run.outputs[name], array, signed_zeros=not turned)
@@ -241,7 +241,7 @@ def test_what_does_not_fit_is_spilled_and_comes_back():
     inputs = {name: random_values(Random(2), graph.shape(name)) for name in graph.inputs}
     run = systolic.run(graph, chip, inputs)
     assert run.compiled.scheduled.spilled_bytes > 0
-    own = rules_of_products(run.compiled, chip)
+    own = run.compiled.arithmetic.own
     expected = reference_graph(graph, inputs, rules_of(chip), own)["v"]
     assert differences(run.outputs["v"], expected, signed_zeros=False) == 0
 

@@ -14,8 +14,8 @@ import pytest
 
 import systolic
 from support.refusals import is_for_room
+from systolic.compiler.arithmetic import rules_of
 from systolic.errors import SystolicError
-from systolic.run.expected import rules_of
 from systolic.run.verdict import differences
 from systolic.shipped import chips_of_one_core
 from systolic.workload import Graph, GraphBuilder, reference_graph

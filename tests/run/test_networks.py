@@ -13,11 +13,11 @@ import pytest
 
 import systolic
 from support.compare_traces import assert_same
+from systolic.compiler.arithmetic import rules_of
 from systolic.config import load_run
 from systolic.isa.lint.lint import require_clean
 from systolic.machine import simulate
 from systolic.run.execute import compile_run
-from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.shipped import CONFIGS
 from systolic.workload import reference_graph
@@ -264,7 +264,7 @@ def runs_alike(path: Path, chip: str) -> None:
         for engine in ("event", "register")
     ]
     assert_same(*runs)
-    own = rules_of_products(compiled, config.chip)
+    own = compiled.arithmetic.own
     wanted = reference_graph(config.graph, inputs, rules_of(config.chip), own)
     found = graph_results(compiled, runs[0].memory)
     assert {name: array.tobytes() for name, array in found.items()} == {

@@ -74,7 +74,7 @@ def test_the_verdict_follows_many(seed):
 
 
 def test_without_the_spread_runs_would_be_called_wrong(monkeypatch):
-    monkeypatch.setattr(expected, "with_spread", lambda lines, source, weights, sums, passes: sums)
+    monkeypatch.setattr(expected, "with_spread", lambda work, source, weights, sums: sums)
     found = [ran(seed) for seed in range(10)]
     assert sum(lines and not equal for lines, equal in found) >= 3
 

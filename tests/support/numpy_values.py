@@ -9,11 +9,11 @@ import numpy as np
 import systolic
 from support.refusals import is_for_room
 from systolic.arrays import Array
+from systolic.compiler.arithmetic import rules_of
 from systolic.compiler.ir.nodes import TurnNode
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import lint
-from systolic.run.expected import rules_of, rules_of_products
 from systolic.run.result import Result
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences
@@ -32,7 +32,7 @@ def run_as_numpy(graph: Graph, chip: Chip, inputs: Mapping[str, Array]) -> Resul
         return None
     assert run.compiled is not None
     turned = any(isinstance(node, TurnNode) for node in run.compiled.layers.nodes)
-    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), run.compiled.arithmetic.own)
     if all(np.isfinite(array.astype(np.float64)).all() for array in expected.values()):
         for name, array in expected.items():
             assert differences(run.outputs[name], array, signed_zeros=not turned) == 0, name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from systolic.compiler.arithmetic import ProgramArithmetic, arithmetic_of, elements_of_spans
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.parts.graph_part import TensorBox
@@ -12,6 +13,7 @@ from systolic.compiler.plans import Plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.streams.compiled import StreamedGraph
 from systolic.compiler.sync.semaphores import Saving, Synchronised
+from systolic.compiler.turned_elements import TurnedElements, turned_elements
 from systolic.hw.spec import Chip
 from systolic.isa import MatMul, Program
 from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
@@ -53,6 +55,22 @@ class CompiledGraph:
     def scheduled(self) -> Scheduled:
         """Return the instructions with their dependencies, and where tiles lay."""
         return self.plan.scheduled
+
+    @property
+    def arithmetic(self) -> ProgramArithmetic:
+        """Return what the program calculates; of a graph in parts each part has its own."""
+        by_engine = self.scheduled.by_engine
+        return arithmetic_of(self.graph, self.chip, self.layers, by_engine, self.streamed)
+
+    def turned_elements(self) -> tuple[TurnedElements, ...]:
+        """Return the elements that identity products multiply, in order, as operations read them.
+
+        There are as many numbers as elements are turned.
+        """
+        if self.streamed is not None:
+            return elements_of_spans(self.graph, self.streamed.turned)
+        graph, by_engine = self.arithmetic.graph, self.scheduled.by_engine
+        return turned_elements(graph, self.layers, self.chip, self.tiled.block, by_engine)
 
     @property
     def program(self) -> Program:

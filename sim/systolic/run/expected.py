@@ -1,81 +1,54 @@
 """The bits that a chip must give for a compiled graph: the reference in the program's arithmetic.
 
-The program says in which order a product adds its rows, and what the array turns on the way.
+The program says in which order a product adds its rows, and what the array turns on the way by
+multiplying it with an identity. There a NaN or an infinity spreads over what is multiplied
+together, and -0.0 becomes +0.0; all other values stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
-from systolic.arrays import Array
-from systolic.compiler import CompiledGraph, k_tiles
-from systolic.compiler.ir.folded_rows import RowFold
-from systolic.compiler.ir.nodes import MultiplyNode
-from systolic.compiler.ir.on_chip.chip_tiles import block_rows
-from systolic.compiler.lower.engines.whole_rows import row_work
-from systolic.compiler.places.modes import places
-from systolic.compiler.streams.convolved import Convolution
-from systolic.compiler.streams.lines import k_bounds, k_order
-from systolic.compiler.streams.turned import TurnedSpans
-from systolic.hw.spec import Chip
-from systolic.layout import pack, unpack
+from systolic.arrays import Array, Integers
+from systolic.compiler import CompiledGraph, ProgramArithmetic
 from systolic.run.structural_zeros import with_spread
-from systolic.run.turned import IdentityProducts, ReaderTurns, turns_whole
-from systolic.workload import Graph, Operation, Rules, reference_transpose, reference_values
-from systolic.workload.expand import expanded
+from systolic.workload import Operation, Rules, reference_transpose, reference_values
 
 
 def expected_values(
-    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+    compiled: CompiledGraph, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """Return all tensors with the bits that the chip must give, and whether signs of zeros may go.
 
     Of a graph in parts each part has the arithmetic of its own program.
     """
     if compiled.parts:
-        return _in_parts(compiled, chip, inputs)
-    (op, *others), graph = compiled.graph.operations, compiled.graph
-    if compiled.streamed is not None and compiled.streamed.convolution is None:
-        held = partial(_as_spans_leave_it, graph, compiled.streamed.turned)
-        return reference_values(graph, inputs, rules_of(chip), held=held), False
-    if op.kind == "transpose" and not others:
-        found = IdentityProducts(compiled, chip).transposed(op, inputs[op.inputs[0]])
-        return {**inputs, op.output: found}, False
-    # What parts of composites read is turned.
-    compiled = replace(compiled, graph=expanded(graph, row_work(chip)))
-    own, parts = rules_of_products(compiled, chip), compiled.graph
-    if compiled.streamed is not None and compiled.streamed.convolution is not None:
-        work = compiled.streamed.convolution
-        held = partial(_as_lines_leave_it, work=work, chip=chip, inputs=inputs)
-        values = reference_values(parts, inputs, rules_of(chip), own, held)
-        return values | {name: held("", name, values[name]) for name in graph.outputs}, True
-    turns = IdentityProducts(compiled, chip)
-    held = partial(_as_turns_leave_it, turns.by_reader())
-    values = reference_values(parts, turns.inputs_as_turned(inputs), rules_of(chip), own, held)
-    values |= {name: held("", name, values[name]) for name in graph.outputs}
-    return values, turns.lose_signs
+        return _in_parts(compiled, inputs)
+    arithmetic = compiled.arithmetic
+    read = _AsRead(compiled, arithmetic, inputs)
+    values = reference_values(arithmetic.graph, inputs, arithmetic.rules, arithmetic.own, read)
+    values |= {name: read("", name, values[name]) for name in compiled.graph.outputs}
+    return values, arithmetic.loses_signs
 
 
 def _in_parts(
-    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+    compiled: CompiledGraph, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """Return what `expected_values` does, part by part: each takes boxes of what others made."""
     graph, values, turned = compiled.divided or compiled.graph, dict(inputs), False
+    rules = compiled.arithmetic.rules
     for part in compiled.parts:
         if isinstance(part, Operation):
-            arrays, out = [values[name] for name in part.inputs], graph.shape(part.output)
-            found = part.row.reference(arrays, out, part.attributes, rules_of(chip))
-            values[part.output] = found
+            values[part.output] = _of_operation(part, compiled, values, rules)
             continue
         own = {}
         for name in part.compiled.graph.inputs:
             tensor, box = part.boxes[name]
             own[name] = np.array(values[tensor][box.slices], order="C")  # of rank 0 too
-        made, turns = expected_values(part.compiled, chip, own)
+        made, turns = expected_values(part.compiled, own)
         turned = turned or turns
         for name in made.keys() - own.keys():
             tensor, box = part.boxes[name]
@@ -84,71 +57,50 @@ def _in_parts(
     return values, turned
 
 
-def _as_lines_leave_it(
-    op: str,
-    tensor: str,
-    values: Array,
-    *,
-    work: Convolution,
-    chip: Chip,
-    inputs: Mapping[str, Array],
+def _of_operation(
+    op: Operation, compiled: CompiledGraph, values: Mapping[str, Array], rules: Rules
 ) -> Array:
-    """Return a tensor as an operation reads it: structural zeros spread what is not finite."""
-    if tensor != work.op.output or values.dtype.kind in "iu":
-        return values
-    source, weights = (inputs[name] for name in work.op.inputs)
-    passes = chip.pe_array.turns_by_passing(work.dtype)
-    return with_spread(work.lines, source, weights, values, passes=passes)
+    """Return the result of an operation that has no instructions."""
+    out = (compiled.divided or compiled.graph).shape(op.output)
+    return op.row.reference([values[name] for name in op.inputs], out, op.attributes, rules)
 
 
-def _as_spans_leave_it(
-    graph: Graph, turned: Sequence[TurnedSpans], op: str, tensor: str, values: Array
-) -> Array:
-    """Return a tensor as an operation reads it, after the array has turned spans of it."""
-    mine = [spans for spans in turned if (spans.reader, spans.tensor) == (op, tensor)]
-    if not mine or turns_whole(values):
-        return values
-    shape = graph.shape(tensor)
-    memory = pack(values, shape).ravel().copy()
-    for spans in mine:
-        at = spans.at + places(spans.terms)[:, None] + places(spans.spans)
-        memory[at] = reference_transpose(memory[at]).T
-    return unpack(memory, shape)
+class _AsRead:
+    """The values of tensors as operations read them ("": as the end of the run does)."""
+
+    def __init__(
+        self, compiled: CompiledGraph, arithmetic: ProgramArithmetic, inputs: Mapping[str, Array]
+    ) -> None:
+        self._compiled, self._lines, self._inputs = compiled, arithmetic.lines, inputs
+
+    def __call__(self, reader: str, tensor: str, values: Array) -> Array:
+        if self._lines is not None:
+            return self._after_lines(tensor, values)
+        if turns_whole(values) or not (sums := self._sums.get((reader, tensor))):
+            return values
+        flat = np.append(values.ravel(), np.zeros(1, values.dtype))  # the last: of no element
+        for at in sums:
+            flat[at] = reference_transpose(flat[at]).T
+        return np.asarray(flat[:-1].reshape(values.shape))
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, str], list[Integers]]:
+        found: dict[tuple[str, str], list[Integers]] = {}
+        for each in self._compiled.turned_elements():
+            found.setdefault((each.reader, each.tensor), []).append(each.at)
+        return found
+
+    def _after_lines(self, tensor: str, values: Array) -> Array:
+        """Return the sums of a convolution as structural zeros leave them."""
+        assert self._lines is not None
+        if tensor != self._lines.tensor or values.dtype.kind in "iu":
+            return values
+        source, weights = (self._inputs[name] for name in self._lines.operands)
+        return with_spread(self._lines, source, weights, values)
 
 
-def _as_turns_leave_it(turned: ReaderTurns, op: str, tensor: str, values: Array) -> Array:
-    """Return a tensor as an operation ("": the end of the run) reads it, perhaps turned."""
-    turn = turned.get((op, tensor))
-    return values if turn is None or turns_whole(values) else turn(values)
-
-
-def rules_of(chip: Chip) -> Rules:
-    """Return what the arithmetic of a chip depends on."""
-    fused = chip.pe_array.fused_multiply_add
-    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip), rows=row_work(chip))
-
-
-def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
-    """Return the rules of operations whose rows of the contraction are in other K-tiles, by name.
-
-    Rows lie folded, a K-tile has whole rows of a convolution's windows, or the weights of a
-    depthwise convolution lie along diagonals.
-    """
-    work = compiled.streamed.convolution if compiled.streamed else None
-    if work is not None:
-        bounds = k_bounds(work.lines)
-        order = partial(k_order, work.lines)
-        own = replace(rules_of(chip), k_tiles=lambda K: bounds, k_order=order)
-        return {work.op.name: own}
-    products = [node for node in compiled.layers.nodes if isinstance(node, MultiplyNode)]
-    folded = {
-        node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
-        for node in products
-        if node.fold > 1
-    }
-    diagonal = {
-        node.layer: replace(rules_of(chip), channels_of_tile=node.diagonal.p)
-        for node in products
-        if node.diagonal
-    }
-    return folded | diagonal
+def turns_whole(values: Array) -> bool:
+    """Return whether identity products leave every element as it is."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        negative_zeros = (values == 0) & np.signbit(values)
+        return bool(np.isfinite(values).all() and not negative_zeros.any())

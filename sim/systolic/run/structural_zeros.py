@@ -10,15 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.compiler.streams.lines import KTile, Lines, k_tiles_of
+from systolic.compiler.arithmetic import KTile, Lines, LineWork
 
 
-def with_spread(lines: Lines, source: Array, weights: Array, sums: Array, *, passes: bool) -> Array:
+def with_spread(work: LineWork, source: Array, weights: Array, sums: Array) -> Array:
     """Return the sums of a convolution, [images, height, width, filters], as lines leave them.
 
-    source: images; weights: [height, width, channels of a group, filters]. passes: whether the
-    array leaves the bits of what it turns as they are.
+    source: images; weights: [height, width, channels of a group, filters].
     """
+    lines = work.lines
     if np.isfinite(source).all() and np.isfinite(weights).all():
         return sums
     shown = lines.source
@@ -26,7 +26,7 @@ def with_spread(lines: Lines, source: Array, weights: Array, sums: Array, *, pas
     images = source.astype(np.float64).reshape(dims)
     made = sums.copy().reshape(lines.result.count, lines.result.height, lines.result.width, -1)
     dense = _in_one_group(weights.astype(np.float64), lines.groups)
-    tiles = [(each, _bands(lines, each, dense)) for each in k_tiles_of(lines)]
+    tiles = [(each, _bands(lines, each, dense)) for each in work.k_tiles]
     with np.errstate(invalid="ignore", over="ignore"):
         for tile in lines.tiles():
             places = [_place(lines, number) for number in tile]
@@ -34,7 +34,7 @@ def with_spread(lines: Lines, source: Array, weights: Array, sums: Array, *, pas
             for first in range(0, lines.width, lines.stretch):
                 count = min(lines.stretch, lines.width - first)
                 found = sum(
-                    _turned(_seen(lines, held, each, first), passes=passes) @ bands
+                    _turned(_seen(lines, held, each, first), passes=work.passes) @ bands
                     for each, bands in tiles
                 )
                 spread = np.asarray(found).reshape(len(places), lines.stretch, -1)[:, :count]

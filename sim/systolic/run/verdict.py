@@ -43,7 +43,7 @@ def graph_verdict(
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
         return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
-    values, turned = expected_values(compiled, chip, inputs)
+    values, turned = expected_values(compiled, inputs)
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
     spoiled = sum(_spoiled(outputs[n], true[n]) for n in outputs)
@@ -117,7 +117,7 @@ def _transpose_verdict(
     unlike_numpy = differing(result, expected)
     error = max_abs_error(result, expected) if unlike_numpy else 0.0
     del expected  # a large tensor's copies are the most memory a run takes
-    expected = expected_values(compiled, chip, {op.inputs[0]: data})[0][op.output]
+    expected = expected_values(compiled, {op.inputs[0]: data})[0][op.output]
     return _verdict(
         wrong=[_wrong(op.output, result, expected)],
         max_abs_error=error,

@@ -21,13 +21,13 @@ from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
 from systolic.bounds import run_bound
 from systolic.compiler import compile_graph
+from systolic.compiler.arithmetic import rules_of
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.errors import SystolicError
 from systolic.isa import Activate, Buffer, LoadWeights, MatMul, Select
 from systolic.isa.lint.lint import lint
-from systolic.run.expected import rules_of
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences
 from systolic.workload import GraphBuilder, reference_graph

@@ -11,6 +11,7 @@ import systolic
 from support.chips import ideal_chip
 from support.lane_graphs import values
 from systolic.compiler import compile_graph
+from systolic.compiler.arithmetic import rules_of
 from systolic.compiler.parts.choose import Chooser, EqualParts
 from systolic.compiler.parts.compiled import in_parts
 from systolic.compiler.parts.cuts import part_for
@@ -21,7 +22,6 @@ from systolic.config import load_chip
 from systolic.errors import CompileError
 from systolic.isa import require_clean
 from systolic.machine import simulate
-from systolic.run.expected import rules_of
 from systolic.run.judge import judge_on
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.run.verdict import graph_verdict

@@ -19,12 +19,12 @@ import systolic
 from support.chips import able_chip
 from support.documents import ROOT
 from systolic.compiler import compile_graph
+from systolic.compiler.arithmetic import rules_of
 from systolic.config import load_chip
 from systolic.hw.spec import Chip
 from systolic.isa import DmaCopy
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
-from systolic.run.expected import rules_of
 from systolic.run.judge import judge_on
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.run.verdict import differences, graph_verdict
