@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
@@ -37,6 +38,7 @@ from systolic.compiler.schedule.verify import verify_drafts, verify_references
 from systolic.compiler.streams.compiled import StreamedGraph, convolved, streamed
 from systolic.compiler.streams.convolved import convolutions
 from systolic.compiler.streams.plan import TickJudge
+from systolic.compiler.streams.table import with_padded_images
 from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
@@ -96,7 +98,7 @@ def _compiled(
     """
     found = _of_streams(name, graph, chip, options, every=every, judge=judge)
     if found is not None:
-        return _or_whole(found, name, chip, options, every=every, judge=judge)
+        return _or_whole(found, name, graph, chip, options, every=every, judge=judge)
     for free in without_places(graph):
         own = _passed_if_it_fits(name, free, chip, options, every=every)
         if own is not None and has_its_places(graph, own.placements()):
@@ -164,7 +166,8 @@ def _whole_or_parts(
     def compile_part(part: Graph) -> CompiledGraph:
         built = _of_part(options, part)
         found = _of_streams(name, part, chip, built, every=every, judge=judge)
-        return found or _best_passed(name, part, chip, built, every=every, judge=judge)
+        other = _best_passed if found is None else partial(_or_whole, found)
+        return other(name, part, chip, built, every=every, judge=judge)
 
     plan = divided(expanded(graph, row_work(chip)))
     chooser = Chooser(EqualParts(chip, options, compile_part), judge)
@@ -201,6 +204,7 @@ def _check_dram(graph: Graph, chip: Chip) -> None:
 def _or_whole(
     found: CompiledGraph,
     name: str,
+    graph: Graph,
     chip: Chip,
     options: Options,
     *,
@@ -213,14 +217,16 @@ def _or_whole(
     several steps of a composite operation at once.
     """
     assert found.streamed is not None
-    floor = divided(expanded(found.graph, row_work(chip))).floor_ticks(chip)
-    reduces = any(op.kind == "reduce" for op in expanded(found.graph, row_work(chip)).operations)
+    whole_rows = expanded(graph, row_work(chip))
+    floor = divided(whole_rows).floor_ticks(chip)
+    reduces = any(op.kind == "reduce" for op in whole_rows.operations)
     is_small = reduces and _sums_up(chip) and len(found.program.instructions) <= FEW
-    turns_first = reduces and bool(found.streamed.turned_with)  # matrices are turned on the way
-    far = 1 if turns_first else NEAR if is_small else FAR
+    # Matrices are turned, and images get their padding, on the way.
+    moves_first = (reduces and found.streamed.turned_with) or with_padded_images(graph) != graph
+    far = 1 if moves_first else NEAR if is_small else FAR
     if judge is None or found.streamed.ticks <= far * floor:
         return found
-    whole = _passed_if_it_fits(name, found.graph, chip, options, every=every)
+    whole = _passed_if_it_fits(name, graph, chip, options, every=every)
     if whole is None or judge(found.program) <= judge(whole.program):
         return found
     return whole

@@ -20,6 +20,7 @@ from support.chips import able_chip
 from support.documents import ROOT
 from systolic.compiler import compile_graph
 from systolic.compiler.arithmetic import rules_of
+from systolic.compiler.streams.table import with_padded_images
 from systolic.config import load_chip
 from systolic.hw.spec import Chip
 from systolic.isa import DmaCopy
@@ -174,6 +175,21 @@ def test_an_operand_in_another_order_is_turned_first(name):
     assert is_right(builder.graph(), chip, Random(3))
     compiled = compile_graph("test", builder.graph(), chip, judge=judge_on(chip))
     assert [place.name for place in compiled.layers.dram] == ["x", "y", "y.relaid", "z"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_images_of_a_pool_are_padded_first(seed):
+    """On a random chip, any type, reduction and padding; -0.0 and NaN among the pixels."""
+    rng, builder = Random(seed), GraphBuilder("dram")
+    dtype = rng.choice(["f32", "bf16", "f8e4m3fn"])
+    x = builder.tensor("x", f"{dtype}[2,7,6,5]{rng.choice(['', '{2,1,3,0}'])}")
+    reductions = ["max", "min", "sum", "mean", "product"]
+    padding = (rng.randint(0, 2), rng.randint(0, 1), rng.randint(0, 2), 1)
+    given = {"window": (3, 3), "padding": padding, "stride": (rng.randint(1, 2), 1)}
+    builder.add("pool", (x,), name="y", reduction=rng.choice(reductions), **given)
+    graph = with_padded_images(builder.graph())
+    assert [op.kind for op in graph.operations] == ["pad", "pool"]
+    is_right(builder.graph(), random_chip(rng), rng)
 
 
 def test_dimensions_that_lie_alike_are_one():

@@ -5,7 +5,7 @@ A further operation is a row in one of three tables: `ELEMENT_WISE`, `BY_SEGMENT
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from systolic.compiler.ir.carried import is_packed
@@ -19,6 +19,8 @@ from systolic.compiler.streams.work import StreamWork
 from systolic.hw.spec import Chip
 from systolic.layout import Layout, Shape
 from systolic.workload import Graph, Operation, Tensor
+from systolic.workload.operations.pad import PadAttributes
+from systolic.workload.operations.pool import PoolAttributes
 from systolic.workload.options import Options
 
 REDUCED: dict[str, Callable[[Graph, Operation, Chip], list[StreamWork] | None]] = {
@@ -46,11 +48,11 @@ def streams(graph: Graph, chip: Chip, options: Options) -> list[list[StreamWork]
             return []
     placed = {kind: row.placed for kind, row in ELEMENT_WISE.items()}
     found: list[list[StreamWork]] = []
-    for each in (graph, relaid(graph)):
+    for each in dict.fromkeys((graph, relaid(with_padded_images(graph)))):
         ways: list[list[StreamChain]] = []
         for apart in (False, True):
-            way = chains(each, chip, placed, apart=apart) if each is not None else []
-            if way and way not in ways:
+            way = chains(each, chip, placed, apart=apart)
+            if way not in ways:
                 ways.append(way)
         for way in ways:
             works = [_streams_of(each, chain, chip) for chain in way]
@@ -59,8 +61,35 @@ def streams(graph: Graph, chip: Chip, options: Options) -> list[list[StreamWork]
     return found
 
 
-def relaid(graph: Graph) -> Graph | None:
-    """Return a graph whose inputs lie as a result does that goes over them; None if all do.
+def with_padded_images(graph: Graph) -> Graph:
+    """Return a graph whose pools have no padding: what pads their images is an operation."""
+    tensors, operations = dict(graph.tensors), list[Operation]()
+    for op in graph.operations:
+        given, (name, *_) = op.attributes, op.inputs
+        if isinstance(given, PoolAttributes) and any(given.padding):
+            shape, (top, bottom, left, right) = tensors[name].shape, given.padding
+            low, high = (0, top, left, 0), (0, bottom, right, 0)
+            value = float(given.value(shape.dtype))
+            dims = tuple(map(sum, zip(low, shape.dims, high, strict=True)))
+            own = _new_name(tensors, f"{name}.padded")
+            order = Layout(shape.layout.minor_to_major)
+            tensors[own] = Tensor(Shape(shape.element_type, dims, order), "dram")
+            pad = PadAttributes(low, high, value)
+            operations.append(Operation(op.name, "pad", (name,), own, pad, op.part_of))
+            op = replace(op, inputs=(own,), attributes=replace(given, padding=(0, 0, 0, 0)))
+        operations.append(op)
+    return replace(graph, tensors=tuple(tensors.items()), operations=tuple(operations))
+
+
+def _new_name(taken: Collection[str], name: str) -> str:
+    """Return a name that no tensor has."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def relaid(graph: Graph) -> Graph:
+    """Return a graph whose inputs lie as a result does that goes over them.
 
     An input in another order is relaid by an operation of its own, which is its reader: so the
     reference knows what an array may turn.
@@ -72,16 +101,12 @@ def relaid(graph: Graph) -> Graph | None:
         layers = {op.layer for op in readers if op.kind in (*ELEMENT_WISE, "reduce")}
         if like is None or len(layers) != 1 or _order(shape) == _order(like):
             continue
-        own = f"{name}.relaid"
-        while own in tensors:
-            own += "_"
+        own = _new_name(tensors, f"{name}.relaid")
         tensors[own] = Tensor(shape.with_layout(Layout(like.layout.minor_to_major)), "dram")
         before.append(Operation(layers.pop(), "relayout", (name,), own))
         for op in readers:
             inputs = tuple(own if each == name else each for each in op.inputs)
             operations[operations.index(op)] = replace(op, inputs=inputs)
-    if not before:
-        return None
     return replace(graph, tensors=tuple(tensors.items()), operations=(*before, *operations))
 
 
