@@ -49,12 +49,13 @@ def repeated(graph: Graph, chip: Chip, options: Options) -> list[GraphPart]:
 
 
 def _crossing(graph: Graph) -> list[list[str]]:
-    """Return for each number of operations the results of those before that others behind take."""
+    """Return for each number of operations the tensors of those before that others behind take."""
     last = {name: n for n, op in enumerate(graph.operations) for name in op.inputs}
     alive: list[str] = []
     found: list[list[str]] = [[]]
     for number, op in enumerate(graph.operations):
-        alive = [name for name in (*alive, op.output) if last.get(name, -1) > number]
+        used = dict.fromkeys((*alive, *op.inputs, op.output))
+        alive = [name for name in used if last.get(name, -1) > number]
         found.append(alive)
     return found
 
