@@ -166,20 +166,26 @@ class LayerBuilder(ViewMaker):
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
         return self.is_unplaced(tensor) and not self.graph.shape(tensor).layout.tiles
 
-    def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
-        """Return all matrices that show the tensor, each with the axes of its view.
+    def place_tiled(self, tensor: str) -> None:
+        """Let an input on the chip lie where its tiles say, if it has tiles and no place yet."""
+        if tensor in self._unplaced and self.graph.shape(tensor).layout.tiles:
+            self.homes.place_in_tiles(tensor)
 
-        Matrices within them (`windows`) are not among them: only `view` gives one.
-        """
+    def settle(self, tensor: str) -> None:
+        """Let a tensor on the chip be a matrix of some view, so that `views` has it."""
+        self.place_tiled(tensor)
         if tensor in self._unplaced:  # no lowering has chosen another place than its layout's
-            if self.graph.shape(tensor).layout.tiles:
-                self.homes.place_in_tiles(tensor)
-            else:
-                self.place(tensor, physical(self.graph.shape(tensor)))
+            self.place(tensor, physical(self.graph.shape(tensor)))
         if self.homes.is_scattered(tensor):
             self.homes.collected(tensor, physical(self.graph.shape(tensor)))
         if self.strands(tensor):
             self.strand_tensors.turned_whole(tensor)
+
+    def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
+        """Return the matrices that show the tensor so far, each with the axes of its view.
+
+        Matrices within them (`windows`) are not among them: only `view` gives one.
+        """
         return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
 
     def known(self, tensor: str, axes: Axes) -> Matrix | None:
@@ -187,7 +193,8 @@ class LayerBuilder(ViewMaker):
         return next((matrix for matrix, seen in self.views(tensor) if seen == axes), None)
 
     def any_view(self, tensor: str) -> tuple[Matrix, Axes]:
-        """Return some matrix of the tensor, with the axes of its view."""
+        """Return some matrix of the tensor, brought if there is none, with the axes of its view."""
+        self.settle(tensor)
         if views := self.views(tensor):
             return views[0]
         if self.is_withdrawn(tensor) and self.made_again(tensor, None):
@@ -220,12 +227,10 @@ class LayerBuilder(ViewMaker):
 
         beside: what happens while it is brought.
         """
-        if tensor in self._unplaced and self.graph.shape(tensor).layout.tiles:
-            self.homes.place_in_tiles(tensor)
+        self.place_tiled(tensor)
         if self.homes.is_scattered(tensor):
             return self.homes.collected(tensor, axes)
-        if self.strands(tensor):
-            self.strand_tensors.turned_whole(tensor)
+        self.settle(tensor)
         if found := self.known(tensor, axes):
             return self._in_common_tiles(found, tensor, axes)
         if window := self.batches.window(tensor, axes):
@@ -330,6 +335,7 @@ class LayerBuilder(ViewMaker):
 
     def changed(self, tensor: str, *targets: Axes) -> Matrix:
         """Move a tensor on the chip to the cheapest of some views, directly or with a turn."""
+        self.settle(tensor)
         way = self._cheapest_way(tensor, targets)
         self.choose(f"{tensor} changes its view on the chip (about {way.cycles} cycles)")
         first = self.known(tensor, way.first) or self.turned(way.matrix, tensor, way.first)
@@ -439,6 +445,7 @@ class LayerBuilder(ViewMaker):
             self.homes.keep_in_tiles(tensor)
             return
         legal = tuple(home_views(shape))
+        self.settle(tensor)
         there = [(m, v) for m, v in self.views(tensor) if m.source.kind != "dram" and v in legal]
         if there:
             matrix, axes = min(there, key=lambda view: legal.index(view[1]))
@@ -453,8 +460,6 @@ class LayerBuilder(ViewMaker):
 
     def strands(self, tensor: str) -> Strands | None:
         """Return the strands in which a tensor lies, if nothing else shows it yet."""
-        if tensor in self._unplaced and self.graph.shape(tensor).layout.tiles:
-            self.homes.place_in_tiles(tensor)
         return None if self.is_shown(tensor) else self.strand_tensors.known(tensor)
 
     def rename_strands(self, strands: Strands, tensor: str, axes: Axes) -> None:

@@ -20,8 +20,16 @@ class ViewMaker(Matrices):
     """Matrices and nodes, and views of tensors that are made when they are asked for."""
 
     @abstractmethod
+    def place_tiled(self, tensor: str) -> None:
+        """Let an input on the chip lie where its tiles say, if it has tiles and no place yet."""
+
+    @abstractmethod
+    def settle(self, tensor: str) -> None:
+        """Let a tensor on the chip be a matrix of some view, so that `views` has it."""
+
+    @abstractmethod
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
-        """Return all matrices that show the tensor, each with the axes of its view."""
+        """Return the matrices that show the tensor so far, each with the axes of its view."""
 
     @abstractmethod
     def any_view(self, tensor: str) -> tuple[Matrix, Axes]:

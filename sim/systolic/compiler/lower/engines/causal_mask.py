@@ -23,6 +23,7 @@ def lower_causal_mask(builder: LayerBuilder, op: Operation) -> None:
         ((_, axes),) = builder.views(source)
         if _fits(axes, plain) and join(builder, op, source, _step(op, axes, plain)):
             return
+    builder.settle(source)
     axes = _wanted(builder, source, plain)
     matrix = builder.view(source, axes)
     result = builder.result_like(op.output, axes, matrix)

@@ -223,6 +223,8 @@ def _in_strands(builder: LayerBuilder, op: Operation, step: LaneStep) -> bool:
     graph = builder.graph
     if any(graph.shape(name).dims != graph.shape(op.output).dims for name in op.inputs):
         return False
+    for name in op.inputs:
+        builder.place_tiled(name)
     found = [strands for name in op.inputs if (strands := builder.strands(name))]
     if len(found) < len(op.inputs) or len({(each.axes, each.ways) for each in found}) > 1:
         return False
@@ -352,6 +354,7 @@ def _operand(
     tensor = op.inputs[place]
     tensor = _before_widening(builder, tensor) if widened else tensor
     wanted = operand_axes(axes, _placed(builder, op, place))
+    builder.settle(tensor)
     matrix = builder.known(tensor, wanted) or builder.view(tensor, wanted)
     rows = builder.size(op.output, axes[-2])
     return builder.repeated(matrix, tensor, rows) if matrix.rows == 1 < rows else matrix

@@ -15,6 +15,7 @@ from systolic.workload.operations.pool import PoolAttributes
 def lower_pool(builder: LayerBuilder, op: Operation) -> None:
     """Pad the images if need be, and reduce their windows."""
     given, (source,) = op.attributes_as(PoolAttributes), op.inputs
+    builder.settle(source)
     images = images_of(builder, source, given.windows())
     value = given.value(images.source.dtype)
     padded = padded_images(builder, source, images, value)

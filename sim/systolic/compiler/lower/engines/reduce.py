@@ -30,6 +30,7 @@ def lower_reduce(builder: LayerBuilder, op: Operation) -> None:
     """Bring the reduced axes to the columns, and reduce these level by level."""
     given, (source,) = op.attributes_as(ReduceAttributes), op.inputs
     segment = _segment(builder, op)
+    builder.settle(source)
     axes = as_columns(builder, source, given.reduced(builder.graph.shape(source).rank))
     matrix = builder.view(source, axes)
     count, accumulator = matrix.cols, data_type(matrix.dtype).accumulator

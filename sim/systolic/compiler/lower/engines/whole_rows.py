@@ -86,6 +86,7 @@ def _rows_of(builder: LayerBuilder, name: str, axis: int) -> tuple[Matrix, Axes]
 
     From DRAM all rows come as one matrix, so that its tiles have as many rows as there are lanes.
     """
+    builder.settle(name)
     axes = as_columns(builder, name, (axis,))
     if len(axes) > 2 and builder.dram.holds(name) and not builder.is_shown(name):
         axes = tuple(each for group in axes[:-1] for each in group), axes[-1]

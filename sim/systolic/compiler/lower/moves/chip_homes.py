@@ -196,6 +196,7 @@ class ChipHomes:
     def _in_rows(self, tensor: str, rows: Rows) -> Matrix:
         """Return a matrix of an output in unbroken rows of its width."""
         builder = self._builder
+        builder.settle(tensor)
         there = [
             m for m, axes in builder.views(tensor) if axes == rows.axes and m.source.kind != "dram"
         ]

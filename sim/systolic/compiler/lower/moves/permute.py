@@ -242,6 +242,7 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
         builder.dram.put(output, place)
         return
     back = {axis: place for place, axis in enumerate(permutation)}
+    builder.place_tiled(source)
     if (strands := builder.strands(source)) and builder.uses(source) == 1:
         axes = tuple(tuple(back[d] for d in group) for group in strands.axes)
         builder.rename_strands(strands, output, axes)
@@ -249,6 +250,7 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
     if builder.has_remake(source):
         again = partial(_seen_again, builder, source, permutation, output)
         builder.note_remake(output, again, due=builder.is_due(source))
+    builder.settle(source)
     seen = builder.views(source)
     if builder.dram.holds(source):
         wanted = physical(builder.graph.shape(output))

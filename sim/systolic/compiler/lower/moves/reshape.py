@@ -43,6 +43,7 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         return
     _place(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(output)
+    builder.settle(source)
     views = builder.views(source)
     shown = [(m, seen) for m, axes in views if (seen := regroup(axes, before.dims, after.dims))]
     for matrix, seen in shown:

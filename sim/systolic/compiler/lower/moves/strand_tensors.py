@@ -117,6 +117,7 @@ class StrandTensors:
     def made(self, tensor: str, lies: Interleaved) -> Matrix:
         """Return the holder of an output whose rows share partitions."""
         builder = self._builder
+        builder.place_tiled(tensor)
         before = builder.strands(tensor)
         if before and (before.axes, before.ways) == (lies.axes, lies.ways):
             return self._strands_at_home(tensor, before, lies).holder

@@ -56,6 +56,7 @@ def lower_conv2d(builder: LayerBuilder, op: Operation) -> None:
     windows = given.windows(graph.shape(op.inputs[1]))
     taps, channels = windows.taps(), graph.shape(op.inputs[0]).dims[3]
     shared = given.groups > 1 or (len(taps) > 1 and channels % block_rows(builder.chip) != 0)
+    builder.settle(op.inputs[0])
     images = images_of(builder, op.inputs[0], windows, as_it_lies=not shared)
     moving = _moving(builder, op, images, given.groups if shared else 0)
     weights = _weights(builder, op.inputs[1])
@@ -126,6 +127,7 @@ def _lower_depthwise(builder: LayerBuilder, op: Operation) -> None:
     """Multiply the images, tap by tap, with the weights of a tap along a diagonal."""
     source, weights = op.inputs
     given, shape = op.attributes_as(Conv2dAttributes), builder.graph.shape(weights)
+    builder.settle(source)
     images = images_of(builder, source, given.windows(shape))
     padded = padded_images(builder, source, images)
     p = block_rows(builder.chip)

@@ -186,6 +186,7 @@ def channels_on_rows(builder: LayerBuilder, tensor: str) -> Matrix:
             if lies_as(shape, axes):
                 builder.place(tensor, axes)
                 break
+    builder.settle(tensor)
     if there := builder.known(tensor, CHANNELS_ON_ROWS):
         return there
     columns = _columns_of_a_copy(builder, tensor)

@@ -51,6 +51,7 @@ class _ProductAxes:
 def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     """Choose which operand is stationary; bring both with K on partitions."""
     refuse_types(builder, op)
+    _settle_one_batch(builder, op)
     sizes = _product_axes(builder, op)
     mapping, cycles = _mapping(builder, op, sizes)
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
@@ -289,6 +290,13 @@ def _merged(axes: Axes) -> Axes:
     """Return the matrices of a batch side by side: [K, batch and columns]."""
     *batch, row, col = axes
     return row, sum((*batch, col), ())
+
+
+def _settle_one_batch(builder: LayerBuilder, op: Operation) -> None:
+    """Let the one operand that is a batch of matrices be there as some view: it may be merged."""
+    batches = [name for name in op.inputs if not _shared(builder.graph.shape(name).dims)]
+    if len(batches) == 1:
+        builder.settle(batches[0])
 
 
 def _can_merge(builder: LayerBuilder, op: Operation, operand: str, axes: Axes) -> bool:
