@@ -279,9 +279,10 @@ def works() -> str:
         "## Works drawn by a seed",
         f"`python benchmarks/bench_works.py --seed {SEED} --works 0:{DRAWN}`: a third moves and "
         "products, a third element by element and structural, a third convolutions, pools, "
-        "reductions and norms, on all chips of one core, against the same. What moves nothing "
-        "counts as once its bound. Works on the chip are short: there a bound is a few cycles.",
-        table(("from and to", "works", "refused", "median", "nine tenths", "worst"), 5,
+        "reductions and norms, on all chips of one core, against the same. Works without a "
+        "bound, which need not move, have no ratio. Works on the chip are short: there a bound is "
+        "a few cycles.",
+        table(("from and to", "ratios", "refused", "median", "nine tenths", "worst"), 5,
               _drawn(script)),
     )  # fmt: skip
 
@@ -307,10 +308,10 @@ def _drawn(script: Any) -> Iterator[tuple[str, ...]]:
         except CompileError:
             refused[home] += 1
             continue
-        ratios.setdefault(home, []).append(taken / least if least else 1.0)
+        ratios.setdefault(home, []).extend([taken / least] if least else [])
     for home, each in ratios.items():
         said = (f"{ratio:.2f}" for ratio in script["spread"](each))
-        yield home, str(len(each) + refused[home]), str(refused[home]), *said
+        yield home, str(len(each)), str(refused[home]), *said
 
 
 def _chips(names: Iterable[str]) -> dict[str, Chip]:
