@@ -301,53 +301,6 @@ class PartWindow:
         return replace(elements, dtype=self.dtype, start=start, pattern=pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class WordWindow:
-    """Words of several elements that lie side by side in a holder, as elements of a wider type.
-
-    many: the elements of a word. dtype: the type of a word. within: how the first elements of all
-    words lie in the holder, each a multiple of `many` from the next.
-    """
-
-    many: int
-    dtype: str
-    within: DigitWindow | MatrixWindow
-
-    @property
-    def holder(self) -> str:
-        """The name of the matrix in which the elements lie."""
-        return self.within.holder
-
-    def number(self, number: int) -> int:
-        """Return which of the holder's matrices holds this matrix."""
-        return self.within.number(number)
-
-    def row(self, row: int) -> int:
-        """Return the holder's row of a row."""
-        return self.within.row(row)
-
-    def column(self, row: int, col: int) -> int:
-        """Return a column of the holder's tile in which an element lies."""
-        return self.within.column(row, col)
-
-    def columns(self, number: int, row: int, cols: Span) -> Integers:
-        """Return the holder's columns of all elements of these words."""
-        first = self.within.columns(number, row, cols)
-        found: Integers = (first[:, None] + np.arange(self.many)).ravel()
-        return found
-
-    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
-        """Return where words begin as regular segments; `first` counts from `cols.first`."""
-        return self.within.segments(number, row, cols)
-
-    def of(self, elements: Access) -> Access:
-        """Return the access to words from an access that names each word's first element."""
-        pattern = tuple(
-            (step // self.many if count > 1 else 1, count) for step, count in elements.pattern
-        )
-        return replace(elements, dtype=self.dtype, pattern=pattern)
-
-
 @lru_cache(maxsize=256)
 def _places(outer: Spread, inner: Spread) -> tuple[Integers, Integers, Integers]:
     """Return, of each matrix, its holder's number and first column; and the columns' distances."""

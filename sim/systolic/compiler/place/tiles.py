@@ -16,7 +16,7 @@ from systolic.compiler.ir.nodes import Layers, Matrix, MultiplyNode, RowsNode, T
 from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Tiled, tiling
-from systolic.compiler.ir.windows import PartWindow, WordWindow
+from systolic.compiler.ir.windows import PartWindow
 from systolic.compiler.place.banks import BanksByRole, Ring
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.halves import halves_of
@@ -476,7 +476,7 @@ class OnChip:
         (columns,) = matrix.window.segments(number, rows.first, cols)
         first = self.part(place, Span(row % p, rows.count), Span(columns.base % q, 1))
         found = replace(first, pattern=columns.pairs)
-        if isinstance(matrix.window, PartWindow | WordWindow):
+        if isinstance(matrix.window, PartWindow):
             found = matrix.window.of(found)
         return place, found
 

@@ -37,7 +37,7 @@ from systolic.compiler.ir.nodes import (
     spread_place,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
-from systolic.compiler.ir.windows import DigitWindow, PartWindow, StridedWindow, WordWindow
+from systolic.compiler.ir.windows import DigitWindow, PartWindow, StridedWindow
 from systolic.compiler.tile.stored_places import StoredPlaces
 from systolic.spans import Span
 
@@ -431,16 +431,15 @@ class _Verifier:
         return BrokenPassError("tile", f"{self._where}: {message}")
 
 
-def _spaced(matrix: Matrix) -> StridedWindow | DigitWindow | WordWindow | None:
+def _spaced(matrix: Matrix) -> StridedWindow | DigitWindow | None:
     """Return where a matrix lies in a holder that has padding beside it; None if it lies else."""
     window = matrix.window.within if isinstance(matrix.window, PartWindow) else matrix.window
-    return window if isinstance(window, StridedWindow | DigitWindow | WordWindow) else None
+    return window if isinstance(window, StridedWindow | DigitWindow) else None
 
 
-def _side_by_side(rows: int, window: StridedWindow | DigitWindow | WordWindow) -> list[Span]:
+def _side_by_side(rows: int, window: StridedWindow | DigitWindow) -> list[Span]:
     """Return the rows of a matrix, in parts whose rows are rows of the holder side by side."""
-    digits = window.within if isinstance(window, WordWindow) else window
-    tall = (digits.tall if isinstance(digits, DigitWindow) else 0) or rows
+    tall = (window.tall if isinstance(window, DigitWindow) else 0) or rows
     return [Span(first, min(tall, rows - first)) for first in range(0, rows, tall)]
 
 
