@@ -45,7 +45,7 @@ def with_arrivals(plan: Plan, layers: Layers, chip: Chip, options: Options) -> P
     notably = NOTABLY if chip.dram.organisation is None else NOTABLY_WITH_ROWS
     best, least = plan, int(_cycles(plan.scheduled, chip) / notably)
     for tiled, scheduled in _tried(plan.tiled, layers, chip, options):
-        if not scheduled.evictions and (cycles := _cycles(scheduled, chip)) < least:
+        if (cycles := _cycles(scheduled, chip)) < least:
             best, least = Plan(plan.room_bytes, tiled, scheduled, cycles), cycles
     return best
 
@@ -56,9 +56,10 @@ def _tried(
     """Yield tasks, as they are and by arrival, with schedules that differ in what queues share."""
 
     def scheduled(tasks: Tiled, *, even: bool, spread: bool) -> Scheduled | None:
-        """Return the schedule, None if the tiles of a task have no room together."""
+        """Return the schedule, None if tiles would have to leave before their last use."""
         try:
-            return schedule(layers, tasks, chip, options, sharing=Sharing(even, spread))
+            sharing = Sharing(even, spread)
+            return schedule(layers, tasks, chip, options, sharing=sharing, evicts=False)
         except CompileError:
             return None
 

@@ -38,24 +38,14 @@ from systolic.workload.options import Options
 OCTAVES = 8
 """How far below the state buffer's size plans are tried."""
 
-MOST_INSTRUCTIONS = 16_000
-"""A work of more is planned once or twice: it goes through its tiles over and over."""
-
 MOST_TRIED = 8_000
 """Instructions of all plans after the first together: compiling must not take long for a better
 program.
 """
 
-REST_TASKS = 8
-"""How many tasks a tile rests before others take its bytes: so far ahead tiles can be brought.
-
-A product of 4096 x 8192 x 8192 on a chip like NeuronCore-v2 takes 2.3 times the array's cycles with
-0, 1.8 times with 8 and with 16.
-"""
-
 NEAR = 1.05
-"""If a large work's plan with resting tiles takes at most this many times as long as the array
-takes vectors, it is taken at once: no other plan can be much better.
+"""A first plan of at most this many times the array's time for all vectors is taken at once: no
+other plan can be much better.
 """
 
 ALIKE = 1.05
@@ -148,10 +138,10 @@ def _storing_late(
     """Return the plan whose stores stand behind the loads of `late` tiles; None if tiles leave."""
     tiled = with_late_stores(plan.tiled, layers, late)
     try:
-        scheduled = schedule(layers, tiled, chip, options, both_ways=True)
+        scheduled = schedule(layers, tiled, chip, options, both_ways=True, evicts=False)
     except CompileError:
         return None
-    return None if scheduled.evictions else _rated(plan.room_bytes, tiled, scheduled, chip)
+    return _rated(plan.room_bytes, tiled, scheduled, chip)
 
 
 def _waits_for_latencies(plan: Plan, chip: Chip) -> bool:
@@ -229,21 +219,14 @@ def _best_divided(layers: Layers, chip: Chip, options: Options) -> Plan:
     tiled = cut_tiles(layers, chip, options)
     if (flowing := _flowing_plan(layers, tiled, chip, options)) is not None:
         return flowing
-    rested = _rested_plan(layers, tiled, chip, options) if _is_large(tiled) else None
-    if rested and rested.scheduled.evictions and _is_near_the_array(rested, chip):
-        return rested
-    if rested and not rested.scheduled.evictions:  # no tile leaves, with a rest or without
-        scheduled: Scheduled | None = rested.scheduled
-    else:
-        scheduled = _scheduled(layers, tiled, chip, options)
+    scheduled = _scheduled(layers, tiled, chip, options)
     if scheduled and (_has_images(layers) or _fits(layers, scheduled, chip)):
         return Plan(have, tiled, scheduled)
-    found = [_rated(have, tiled, scheduled, chip)] if scheduled else []
-    if scheduled and scheduled.evictions and len(scheduled.drafts) > MOST_INSTRUCTIONS:
-        rested = rested or _rested_plan(layers, tiled, chip, options)
-        found += [rested] if rested else []
     if _has_images(layers):  # tiles are whole images, whatever there is room for
         return Plan(have, tiled, schedule(layers, tiled, chip, options))
+    found = [_rated(have, tiled, scheduled, chip)] if scheduled else []
+    if found and _is_near_the_array(found[0], chip):
+        return found[0]
     best = _best(chain(found, _smaller_plans(layers, tiled, chip, options)), chip)
     return best or _least(layers, chip, options)
 
@@ -261,8 +244,8 @@ def _flowing_plan(layers: Layers, tiled: Tiled, chip: Chip, options: Options) ->
     if len(tiled.tasks) > MOST_TASKS or not waits_for_engines(layers):
         return None
     flowing = in_order_of_flow(tiled, layers, chip)
-    scheduled = _scheduled(layers, flowing, chip, options)
-    if scheduled is None or scheduled.evictions:
+    scheduled = _scheduled(layers, flowing, chip, options, evicts=False)
+    if scheduled is None:
         return None
     return Plan(chip.state_buffer.bytes_per_partition, flowing, scheduled)
 
@@ -307,36 +290,19 @@ def _rated(room_bytes: int, tiled: Tiled, scheduled: Scheduled, chip: Chip) -> P
     return Plan(room_bytes, tiled, scheduled, cycles)
 
 
-def _is_large(tiled: Tiled) -> bool:
-    """Return whether the multiplies alone are more instructions than later plans may have."""
-    sums = (len(task.cols) * len(task.moving) for task in tiled.tasks if task.kind is MultiplyNode)
-    return sum(sums) > MOST_INSTRUCTIONS
-
-
 def _is_near_the_array(plan: Plan, chip: Chip) -> bool:
     least = array_ticks(plan.scheduled.drafts, chip) // chip.period("pe_array")
     return plan.cycles <= least * NEAR
 
 
-def _scheduled(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Scheduled | None:
+def _scheduled(
+    layers: Layers, tiled: Tiled, chip: Chip, options: Options, *, evicts: bool = True
+) -> Scheduled | None:
     """Return the schedule in all bytes, None if the tiles of a task have no room together."""
     try:
-        return schedule(layers, tiled, chip, options)
+        return schedule(layers, tiled, chip, options, evicts=evicts)
     except CompileError:
         return None
-
-
-def _rested_plan(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Plan | None:
-    """Return the plan of the same tiles in which those that leave have rested, if they have room.
-
-    A work of that many instructions goes through tiles over and over, and hardly any other plan of
-    it is tried.
-    """
-    try:
-        scheduled = schedule(layers, tiled, chip, options, rest_tasks=REST_TASKS)
-    except CompileError:
-        return None
-    return _rated(chip.state_buffer.bytes_per_partition, tiled, scheduled, chip)
 
 
 def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -> Iterator[Plan]:

@@ -83,9 +83,9 @@ def test_stretches_end_where_the_fewest_bytes_go_on():
     """The ends lie between the layers, whatever is in front of them and behind."""
     builder = GraphBuilder("dram")
     x = builder.tensor("x", "f32[32,8]")
-    wide = builder.tensor("wide", "f32[8,256]")
     x = builder.add("activation", (x,), name="front", function="tanh")
     for number in range(3):
+        wide = builder.tensor(f"wide{number}", "f32[8,256]")
         narrow = builder.tensor(f"narrow{number}", "f32[256,8]")
         h = builder.matmul(x, wide, "f32[32,256]", name=f"h{number}")
         x = builder.matmul(h, narrow, "f32[32,8]", name=f"y{number}")

@@ -14,6 +14,7 @@ from support.chips import ideal_chip
 from systolic.compiler import compile_graph, plans
 from systolic.compiler.cost.pace import array_ticks
 from systolic.compiler.ir.drafts import Draft
+from systolic.compiler.place import tiles
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.isa import MatMul
 from systolic.workload import Graph, GraphBuilder
@@ -27,7 +28,7 @@ CHIP = ideal_chip(
 )
 
 
-def test_tiles_that_have_rested_leave_where_a_work_is_large(monkeypatch: pytest.MonkeyPatch):
+def test_tiles_that_have_rested_leave_first(monkeypatch: pytest.MonkeyPatch):
     """Tiles of rhs are gone through again and again: with a rest they come before their turn."""
     builder = GraphBuilder("dram")
     x, w = builder.tensor("x", "bf16[32,128]{0,1}"), builder.tensor("w", "bf16[128,64]")
@@ -38,13 +39,12 @@ def test_tiles_that_have_rested_leave_where_a_work_is_large(monkeypatch: pytest.
         name: rng.integers(-4, 5, graph.shape(name).dims).astype(ml_dtypes.bfloat16)
         for name in graph.inputs
     }
-    small = systolic.run(graph, CHIP, values=False)
-    monkeypatch.setattr(plans, "MOST_INSTRUCTIONS", 0)
-    large = systolic.run(graph, CHIP, inputs)
-    assert large.summary["values"]["equal"] is True
+    rested = systolic.run(graph, CHIP, inputs)
+    assert rested.summary["values"]["equal"] is True
     exact = inputs["x"].astype(np.float64) @ inputs["w"].astype(np.float64)
-    assert np.array_equal(large.outputs["y"], exact), "small whole numbers are exact"
-    assert large.cycles < 0.9 * small.cycles
+    assert np.array_equal(rested.outputs["y"], exact), "small whole numbers are exact"
+    monkeypatch.setattr(tiles, "REST_TASKS", 0)
+    assert rested.cycles < 0.9 * systolic.run(graph, CHIP, values=False).cycles
 
 
 def product(vectors: int) -> Graph:
@@ -55,22 +55,20 @@ def product(vectors: int) -> Graph:
 
 
 @pytest.mark.parametrize(("near", "schedules"), [(1000.0, 1), (0.5, 2)])
-def test_a_large_work_is_planned_once_if_it_is_near_the_array(monkeypatch, near, schedules):
-    """No plan takes half of the array's time; then the tiles are planned without rest too."""
-    rests: list[int] = []
+def test_a_work_is_planned_once_if_it_is_near_the_array(monkeypatch, near, schedules):
+    """No plan takes half of the array's time; then smaller tiles are planned too."""
+    found: list[Scheduled] = []
     planned = plans.schedule
 
-    def noted(*of_plan: Any, rest_tasks: int = 0) -> Scheduled:
-        rests.append(rest_tasks)
-        return planned(*of_plan, rest_tasks=rest_tasks)
+    def noted(*of_plan: Any, **more: Any) -> Scheduled:
+        found.append(planned(*of_plan, **more))
+        return found[-1]
 
-    monkeypatch.setattr(plans, "MOST_INSTRUCTIONS", 0)
     monkeypatch.setattr(plans, "NEAR", near)
     monkeypatch.setattr(plans, "schedule", noted)
-    monkeypatch.setattr(plans, "_smaller_plans", lambda *_: [])
-    plan = compile_graph("large", product(32), CHIP).plan
-    assert rests == [plans.REST_TASKS, 0][:schedules]
-    assert plan.scheduled.evictions
+    monkeypatch.setattr(plans, "MOST_TRIED", 0)
+    assert compile_graph("large", product(32), CHIP).plan.scheduled.evictions
+    assert len(found) == schedules
 
 
 def test_the_array_takes_a_vector_of_each_tile_for_each_row():

@@ -31,7 +31,7 @@ def chip(rng: Random):
 
 
 def convolution(rng: Random) -> Graph:
-    """Return a convolution of few channels, perhaps with a bias and a function."""
+    """Return a convolution of few channels, perhaps with what goes over its sums."""
     builder, dtype = GraphBuilder("dram"), rng.choice(["f32", "bf16", "s8"])
     down, across = rng.choice([(1, 1), (1, 1), (3, 3), (2, 3), (3, 1)])
     stride = rng.choice([(1, 1), (2, 2), (1, 2)]) if (down, across) != (1, 1) else (1, 1)
@@ -51,7 +51,11 @@ def convolution(rng: Random) -> Graph:
     out = f"{'s32' if dtype == 's8' else 'f32'}[{images},{high},{wide},{filters}]{to}"
     given = {"stride": stride, "padding": tuple(padding), "dilation": dilation, "groups": groups}
     sums = builder.add("conv2d", (x, w), out, name="sums", **given)
-    if rng.random() < 0.5 and dtype != "s8":
+    over = rng.random() < 0.5
+    if over and dtype == "s8":
+        scales = builder.tensor("scales", f"f32[{filters}]")
+        builder.add("requantise", (sums, scales), out.replace("s32", "s8"), name="y")
+    elif over:
         bias = builder.tensor("bias", f"f32[{filters}]")
         added = {"operator": "add", "broadcast_dimensions": (3,)}
         sums = builder.add("binary", (sums, bias), out, name="biased", **added)

@@ -25,6 +25,11 @@ from systolic.workload.options import Options
 MOST_LOST = 1 / 16
 """The most of its stretches' least time that a graph may lose for being compiled by stretches."""
 
+LEAST_SAVED = 1 / 2
+"""The least of a graph's operations that are not compiled again. Work within a layer goes on from
+operation to operation, so a layer is not divided for the equal products in it.
+"""
+
 
 def repeated(graph: Graph, chip: Chip, options: Options) -> list[GraphPart]:
     """Return the parts of a graph that repeats some; none if it does not, or would lose by it."""
@@ -44,31 +49,31 @@ def repeated(graph: Graph, chip: Chip, options: Options) -> list[GraphPart]:
 
 
 def _crossing(graph: Graph) -> list[list[str]]:
-    """Return for each number of operations the results of those before that others behind take."""
+    """Return for each number of operations the tensors of those before that others behind take."""
     last = {name: n for n, op in enumerate(graph.operations) for name in op.inputs}
     alive: list[str] = []
     found: list[list[str]] = [[]]
     for number, op in enumerate(graph.operations):
-        alive = [name for name in (*alive, op.output) if last.get(name, -1) > number]
+        used = dict.fromkeys((*alive, *op.inputs, op.output))
+        alive = [name for name in used if last.get(name, -1) > number]
         found.append(alive)
     return found
 
 
 def _cuts(graph: Graph, crossing_bytes: Sequence[int]) -> list[int]:
-    """Return the ends of stretches, ascending: the numbers of the operations before them."""
+    """Return the ends of stretches, ascending: the numbers of the operations before them.
+
+    There are none if too little is repeated.
+    """
     known: dict[tuple[object, ...], int] = {}
     kinds = np.array([known.setdefault(key, len(known)) for key in _keys(graph)])
-    ends = {0, len(kinds)}
-    left = [(0, len(kinds))]
-    while left:
-        first, stop = left.pop()
-        found = _longest(kinds[first:stop], crossing_bytes[first : stop + 1])
-        if found is not None:
-            begin, period, times = found
-            cuts = [first + begin + n * period for n in range(times + 1)]
-            ends.update(cuts)
-            left += [(first, cuts[0]), (cuts[-1], stop)]
-    return sorted(ends)
+    found = _longest(kinds, crossing_bytes)
+    if found is None:
+        return []
+    begin, period, times = found
+    if (times - 1) * period < LEAST_SAVED * len(kinds):
+        return []
+    return sorted({0, *(begin + n * period for n in range(times + 1)), len(kinds)})
 
 
 def _keys(graph: Graph) -> Iterator[tuple[object, ...]]:

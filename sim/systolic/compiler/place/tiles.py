@@ -29,6 +29,9 @@ from systolic.isa.opcodes import BY_CLASS
 from systolic.layout import Block
 from systolic.spans import Interval, Span
 
+REST_TASKS = 8
+"""How many tasks a tile rests before others take its bytes: so far ahead tiles can be brought."""
+
 CLEAR = 8
 """Other tiles leave this part of the state buffer clear before a result that grows tile by tile."""
 
@@ -45,7 +48,7 @@ class PlacedTile:
 class OnChip:
     """The tiles T(p,q) of all matrices, and the state buffer in which they have places."""
 
-    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip, *, rest_tasks: int = 0) -> None:
+    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip) -> None:
         self.chip = chip
         self.p, self.q = tiled.block
         self._sides = {m.name: m.block or tiled.block for m in layers.matrices}
@@ -70,7 +73,7 @@ class OnChip:
             lambda tile: of_tiles._wish_of(tile),
             lambda tile: of_tiles.size_bytes(tile),
             where,
-            rest_tasks,
+            REST_TASKS,
             lambda tile: of_tiles._piece_bytes(tile),
         )
         self.multiplies = any(isinstance(node, MultiplyNode) for node in layers.nodes)

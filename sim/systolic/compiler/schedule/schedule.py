@@ -96,18 +96,25 @@ def schedule(
     chip: Chip,
     options: Options,
     *,
-    rest_tasks: int = 0,
     both_ways: bool = False,
     sharing: Sharing = AS_USUAL,
+    evicts: bool = True,
 ) -> Scheduled:
     """Return the instructions of all tasks.
 
-    rest_tasks: for how many tasks a tile should not have been used when another takes its bytes.
     both_ways: every DMA queue brings and stores; otherwise they are divided. sharing: how many of
-    them share a tile.
+    them share a tile. evicts: whether tiles may leave before their last use.
+
+    Raises CompileError if the tiles of a task have no room together, or some would have to leave.
     """
     made = _Scheduler(
-        layers, tiled, chip, options, rest_tasks=rest_tasks, both_ways=both_ways, sharing=sharing
+        layers,
+        tiled,
+        chip,
+        options,
+        both_ways=both_ways,
+        sharing=sharing,
+        evicts=evicts,
     )
     return made.run()
 
@@ -150,13 +157,13 @@ class _Scheduler:
         chip: Chip,
         options: Options,
         *,
-        rest_tasks: int,
         both_ways: bool,
         sharing: Sharing,
+        evicts: bool,
     ) -> None:
         self._layers, self._tiled = layers, tiled
         self._drafts = Drafts(chip.access)
-        self._tiles = OnChip(layers, tiled, chip, rest_tasks=rest_tasks)
+        self._tiles = OnChip(layers, tiled, chip)
         self._memory = self._tiles.memory
         self._last_load_task = self._find_last_load()
         self._stores_wait = self._all_stores_wait()
@@ -186,6 +193,7 @@ class _Scheduler:
         self._begun = False
         self._brought: dict[MatrixTile, Interval] = {}
         self._evictions = 0
+        self._evicts = evicts
 
     def _find_last_load(self) -> int:
         """Return the last task that is the first to need a tile from DRAM."""
@@ -439,6 +447,8 @@ class _Scheduler:
         return True
 
     def _evict(self, victim: Resident) -> None:
+        if not self._evicts:
+            raise RoomError(f"{self._memory.where} has no room for all tiles until their last use")
         self.turns.results.finish()
         if victim.dirty:
             self.transfers.spill(victim)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from systolic.compiler.ir.dependencies import Region
-from systolic.compiler.ir.lane_step import COPY, LaneStep
+from systolic.compiler.ir.lane_step import COPY, LaneStep, with_each
 from systolic.compiler.streams.buffers import BufferSize
 from systolic.compiler.streams.element_wise import ELEMENT_WISE
 from systolic.compiler.streams.lines import (
@@ -35,6 +35,7 @@ from systolic.isa import (
     MatMul,
     Memset,
     PassThrough,
+    Requantise,
     Select,
 )
 from systolic.isa.access import Pattern
@@ -104,7 +105,12 @@ def _steps_over(
         steps = row.steps(each, graph)
         if len(biases) > 1 or each.inputs[0] != now or (biases and len(steps) > 1):
             return None
-        found += [(step, dtype, biases[0] if biases else "", each.name) for step, dtype in steps]
+        for step, dtype in steps:
+            taken = biases[0] if biases else ""
+            if step.cls is Requantise and taken:  # its own scale is one number, not one of each
+                found.append((with_each("multiply"), "f32", taken, each.name))
+                step, taken = step.with_number("scale", 1.0), ""
+            found.append((step, dtype, taken, each.name))
         now = each.output
     return tuple(found)
 
