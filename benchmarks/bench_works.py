@@ -8,7 +8,7 @@ latency and of the bytes that must move, through DRAM and through the DMA engine
 a row with its line.
 
 Without a seed the works of ordinary_works.csv are measured, against the denominators that stand
-there for ideal_128x128, and on other chips against the same latency and bytes.
+there for some chips, and on other chips against the same latency and bytes.
 
     nice -n 10 python benchmarks/bench_works.py [--seed 7] [--works 0:60] [--family elementwise]
         [--chip ideal_128x128] [--values] [--csv FILE]
@@ -22,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -46,17 +46,18 @@ from systolic.shipped import CHIPS, chips_of_one_core
 from systolic.workload import Graph
 
 ALL = tuple(chips_of_one_core())
-WANTED = {"median": 2, "nine tenths": 5, "worst": 15}
 
 
-def ordinary_works() -> Iterator[tuple[str, int, Graph]]:
-    """Yield name, denominator on ideal_128x128 and graph of each work of ordinary_works.csv."""
+def ordinary_works() -> Iterator[tuple[str, dict[str, int], Graph]]:
+    """Yield name, denominators in cycles by chip, and graph of each work of ordinary_works.csv."""
     with (Path(__file__).parent / "ordinary_works.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
+            name, text = row.pop("name"), row.pop("run_file")
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "work.toml"
-                path.write_text(row["run_file"], encoding="utf-8")
-                yield row["name"], int(row["denominator_cycles"]), load_run(path).graph
+                path.write_text(text, encoding="utf-8")
+                graph = load_run(path).graph
+            yield name, {chip: int(cycles) for chip, cycles in row.items() if cycles}, graph
 
 
 def bound_cycles(graph: Graph, chip: Chip) -> float:
@@ -130,7 +131,10 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
     chips = {name: load_chip(CHIPS / f"{name}.toml") for name in given.chip or ALL}
-    works = named_works(chips) if given.seed is None else _random(given, chips)
+    numbers = range(*map(int, given.works.split(":")))
+    works = named_works(chips)
+    if given.seed is not None:
+        works = random_works(given.seed, numbers, chips, given.family or ())
     rows, ratios = [], []
     for number, (name, text, bound, graph) in works:
         begun, note, cycles = time.process_time(), "", 0
@@ -147,11 +151,10 @@ def main() -> None:
         with given.csv.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(rows)
     if ratios:
-        ratios.sort()
-        tenths = ratios[min(len(ratios) - 1, 9 * len(ratios) // 10)]
+        median, tenths, worst = spread(ratios)
         sys.stdout.write(
             f"{len(rows)} works, {len(rows) - len(ratios)} refused or wrong; median "
-            f"{statistics.median(ratios):.2f}, nine tenths {tenths:.2f}, worst {ratios[-1]:.2f}\n"
+            f"{median:.2f}, nine tenths {tenths:.2f}, worst {worst:.2f}\n"
         )
 
 
@@ -161,23 +164,28 @@ Work = tuple[int, tuple[str, str, float, Graph]]
 
 def named_works(chips: Mapping[str, Chip]) -> Iterator[Work]:
     """Yield the works of ordinary_works.csv on some chips."""
-    for number, (name, denominator, graph) in enumerate(ordinary_works()):
+    for number, (name, denominators, graph) in enumerate(ordinary_works()):
         for chip in chips:
-            own = chip == "ideal_128x128"
-            yield (
-                number,
-                (chip, name, denominator if own else bound_cycles(graph, chips[chip]), graph),
-            )
+            least = denominators.get(chip) or bound_cycles(graph, chips[chip])
+            yield number, (chip, name, least, graph)
 
 
-def _random(given: argparse.Namespace, chips: Mapping[str, Chip]) -> Iterator[Work]:
-    first, stop = map(int, given.works.split(":"))
-    for number in range(first, stop):
-        rng = Random(f"{given.seed} {number}")
+def random_works(
+    seed: int, numbers: Iterable[int], chips: Mapping[str, Chip], families: Sequence[str] = ()
+) -> Iterator[Work]:
+    """Yield works that a seed draws, by their numbers; families: of which (none: a third each)."""
+    for number in numbers:
+        rng = Random(f"{seed} {number}")
         name = rng.choice(list(chips))
         most = SMALL_ELEMENTS if name in SMALL else MOST_ELEMENTS
-        graph = drawn(rng, chips[name], given.family or rng.choice(THIRDS), most)
+        graph = drawn(rng, chips[name], families or rng.choice(THIRDS), most)
         yield number, (name, str(graph), bound_cycles(graph, chips[name]), graph)
+
+
+def spread(ratios: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median, nine tenths and the worst of some ratios."""
+    found = sorted(ratios)
+    return statistics.median(found), found[9 * len(found) // 10], found[-1]
 
 
 if __name__ == "__main__":

@@ -7,10 +7,13 @@ again and holds the files against them.
 
 from __future__ import annotations
 
+import csv
+import math
 import runpy
+import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from systolic import shipped
 from systolic.cli.validate import text as validation_text
 from systolic.config import load_chip, load_run
 from systolic.errors import CompileError
+from systolic.hw.spec import Chip
 from systolic.report.summary.wording import ratio_text
 from systolic.run.validation.table import read_table, table_file
 from systolic.run.validation.validate import validate
@@ -28,6 +32,9 @@ from systolic.workload import GraphBuilder
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 NETWORKS = sorted((ROOT / "configs" / "networks").glob("*.toml"))
+NETWORK_CHIPS = ("ideal_128x128", "hbm3_128x128", "ddr4_2400_128x128", "multi_clock_128x128",
+                 "neuroncore_v2", "neuroncore_v3")  # fmt: skip
+FEW_IMAGES = "64"
 BATCHES = (1, 8, 64)
 PRODUCTS = {
     "matmul_1024_onchip": "1024 x 1024 x 1024, operands on the chip",
@@ -157,16 +164,55 @@ def networks() -> str:
         "the array's multiply-adds that the work needs. `systolic plot layers "
         "configs/networks/resnet50.toml` shows one layer by layer.",
         table(
-            ("network", "what", "multiply-adds", "cycles", "utilisation"),
-            3,
+            ("network", "what", "multiply-adds", "cycles", "utilisation", "times the bound"),
+            4,
             (_network(path.stem) for path in NETWORKS),
         ),
+        f"The bounds are written down in `benchmarks/network_bounds.csv`: over all, "
+        f"{_mean(_times(path.stem) for path in NETWORKS)} times, as a geometric mean.",
         "![the layers of ResNet-50](../pictures/view_layers.png)",
         "## Batches",
         "The first images of `digits_cnn`: "
         "`systolic run configs/networks/digits_cnn.toml --images 0:64 --values none --no-plots`.",
         table(("images", "cycles", "images per second"), 2, map(_batch, BATCHES)),
-    )
+        "## Other chips",
+        "Cycles, and how many times the bound of the chip: `--chip NAME`; of the digits, "
+        f"`--images 0:{FEW_IMAGES}`. The arrays of the last three have no s8.",
+        table(("network", *(f"`{chip}`" for chip in NETWORK_CHIPS)), len(NETWORK_CHIPS),
+              _elsewhere()),
+    )  # fmt: skip
+
+
+def _times(name: str, chip: str = NETWORK_CHIPS[0], images: str = "") -> float:
+    """Return how many times its bound a network takes; NaN if the chip has no bound of it."""
+    rows = csv.DictReader((ROOT / "benchmarks" / "network_bounds.csv").open(encoding="utf-8"))
+    (row,) = [row for row in rows if (row["network"], row["images"]) == (name, images)]
+    return _on(name, chip, images) / int(row[chip]) if row[chip] else math.nan
+
+
+def _on(name: str, chip: str, images: str) -> int:
+    some = [f"workload.images=[0, {images}]"] * bool(images)
+    other = [f"chip={chip}"] * (chip != NETWORK_CHIPS[0])
+    return cycles(f"networks/{name}", *other, *some)
+
+
+def _mean(ratios: Iterable[float]) -> str:
+    return f"{statistics.geometric_mean(each for each in ratios if not math.isnan(each)):.2f}"
+
+
+def _elsewhere() -> Iterator[Sequence[str]]:
+    """Yield what networks take on several chips, and the means of their ratios."""
+    ratios: dict[str, list[float]] = {chip: [] for chip in NETWORK_CHIPS}
+    for path in NETWORKS:
+        name, found = path.stem, list[str]()
+        images = FEW_IMAGES if name.startswith("digits_cnn") else ""
+        for chip in NETWORK_CHIPS:
+            times = _times(name, chip, images)
+            ratios[chip].append(times)
+            said = "-" if math.isnan(times) else f"{_on(name, chip, images):,} ({times:.2f})"
+            found.append(said)
+        yield name, *found
+    yield "geometric mean", *map(_mean, ratios.values())
 
 
 def _batch(images: int) -> tuple[str, ...]:
@@ -180,7 +226,8 @@ def _network(name: str) -> tuple[str, ...]:
     useful = sum(each["multiply_adds"] for each in found["operations"])
     pes = config.chip.pe_array.rows * config.chip.pe_array.cols
     share = f"{100 * useful / (pes * found['cycles']):.1f} %"
-    return f"`{name}`", config.description, f"{useful:,}", f"{found['cycles']:,}", share
+    times = f"{_times(name):.2f}"
+    return f"`{name}`", config.description, f"{useful:,}", f"{found['cycles']:,}", share, times
 
 
 def products() -> str:
@@ -206,31 +253,69 @@ def _above(file: str, *overrides: str) -> tuple[str, str, str]:
 # -- ordinary work --------------------------------------------------------------------------------
 
 WORK_CHIPS = ("ideal_128x128", "neuroncore_v2", "hbm3_128x128")
+PRODUCT_CHIPS = ("ideal_128x128", "patent_128x64", "neuroncore_v2")
+SEED, DRAWN = 41207, 100
 
 
 def works() -> str:
-    """Return the page of ordinary work, element by element and structural, on three chips."""
+    """Return the page of ordinary work: named works on three chips each, and works of a seed."""
     sys.path.append(str(ROOT / "benchmarks"))
     script: Any = runpy.run_path(str(ROOT / "benchmarks" / "bench_works.py"), run_name="works")
-    chips = {name: load_chip(shipped.CHIPS / f"{name}.toml") for name in WORK_CHIPS}
-    found: dict[str, list[str]] = {}
-    for _, (chip, name, least, graph) in script["named_works"](chips):
-        taken = script["measured"](graph, chips[chip], values=False, seed=0)
-        found.setdefault(name, []).extend((f"{taken:,}", f"{taken / least:.2f}"))
+    named = {name: graph for name, _, graph in script["ordinary_works"]()}
+    multiplies = {n for n, g in named.items() if g.operations[0].kind in ("conv2d", "matmul")}
     return page(
         "Ordinary work",
         "works",
         "The works of `benchmarks/ordinary_works.csv`, which has a run file for each, to be run "
         "as `systolic run configs/runs/matmul_chain.toml --values none` is: cycles, and how many "
-        "times as long as a copy's latency and what must move (on `ideal_128x128` the number that "
-        "stands in the file). `python benchmarks/bench_works.py` measures them on all chips, and "
-        "`--seed N` draws others.",
-        table(
-            ("work", *(cell for name in WORK_CHIPS for cell in (f"`{name}`", "ratio"))),
-            2 * len(WORK_CHIPS),
-            ((name, *cells) for name, cells in found.items()),
-        ),
-    )
+        "times as long as the number that stands in the file for the chip or, where none stands, "
+        "as the bound, or a copy's latency and what must move. "
+        "`python benchmarks/bench_works.py` measures them on all chips.",
+        _named(script, named.keys() - multiplies, WORK_CHIPS),
+        "## Convolutions",
+        "bfloat16, one image, from DRAM to DRAM, channels last where nothing is said. The numbers "
+        "count what the array or DRAM needs, and nothing for turning channels that come first.",
+        _named(script, multiplies, PRODUCT_CHIPS),
+        "## Works drawn by a seed",
+        f"`python benchmarks/bench_works.py --seed {SEED} --works 0:{DRAWN}`: a third moves and "
+        "products, a third element by element and structural, a third convolutions, pools, "
+        "reductions and norms, on all chips of one core, against the same. Works without a "
+        "bound, which need not move, have no ratio. Works on the chip are short: there a bound is "
+        "a few cycles.",
+        table(("from and to", "ratios", "refused", "median", "nine tenths", "worst"), 5,
+              _drawn(script)),
+    )  # fmt: skip
+
+
+def _named(script: Any, names: Collection[str], on: Sequence[str]) -> str:
+    """Return the table of works on some chips."""
+    found: dict[str, list[str]] = {}
+    for _, (chip, name, least, graph) in script["named_works"](_chips(on)):
+        if name in names:
+            taken = script["measured"](graph, _chips(on)[chip], values=False, seed=0)
+            found.setdefault(name, []).extend((f"{taken:,}", f"{taken / least:.2f}"))
+    header = ("work", *(cell for name in on for cell in (f"`{name}`", "ratio")))
+    return table(header, 2 * len(on), ((name, *cells) for name, cells in found.items()))
+
+
+def _drawn(script: Any) -> Iterator[tuple[str, ...]]:
+    """Yield how far works of the seed are from their bounds, by where their tensors live."""
+    chips, ratios, refused = _chips(script["ALL"]), dict[str, list[float]](), Counter[str]()
+    for _, (chip, _, least, graph) in script["random_works"](SEED, range(DRAWN), chips):
+        home = "DRAM" if graph.tensors[0][1].home == "dram" else "the chip"
+        try:
+            taken = script["measured"](graph, chips[chip], values=False, seed=0)
+        except CompileError:
+            refused[home] += 1
+            continue
+        ratios.setdefault(home, []).extend([taken / least] if least else [])
+    for home, each in ratios.items():
+        said = (f"{ratio:.2f}" for ratio in script["spread"](each))
+        yield home, str(len(each)), str(refused[home]), *said
+
+
+def _chips(names: Iterable[str]) -> dict[str, Chip]:
+    return {name: load_chip(shipped.CHIPS / f"{name}.toml") for name in names}
 
 
 # -- operations -----------------------------------------------------------------------------------
@@ -475,7 +560,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 def figures() -> str:
     """Return the figures of README.md, as the pages have them."""
-    taken, share = _cells("networks", "`resnet50`")[-2:]
+    taken, share, _ = _cells("networks", "`resnet50`")[-3:]
     product, _, above = _cells("products", "`matmul_1024_onchip`")[-3:]
     (within,) = [line for line in _lines("validation") if line.endswith("within their tolerance")]
     return "\n".join(

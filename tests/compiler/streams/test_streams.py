@@ -156,15 +156,16 @@ def test_what_an_engine_does_not_reduce_at_once_is_reduced_segment_by_segment(ax
 # What the programs are like
 
 
-RATIOS = {row[0]: row for row in SCRIPT["ordinary_works"]()}
+WORKS = {name: (least, graph) for name, least, graph in SCRIPT["ordinary_works"]()}
+QUICK = [name for name, (least, _) in WORKS.items() if least.get(IDEAL, 1 << 20) < 10_000]
 
 
-@pytest.mark.parametrize("name", [name for name in RATIOS if "NHWC" not in name])
+@pytest.mark.parametrize("name", QUICK)
 def test_ordinary_work_runs_well(name):
     """Within 2.5 times of what must move, on an ideal chip."""
-    _, denominator, graph = RATIOS[name]
+    least, graph = WORKS[name]
     chip = load_chip(CHIPS / f"{IDEAL}.toml")
-    assert SCRIPT["measured"](graph, chip, values=False, seed=0) <= 2.5 * denominator
+    assert SCRIPT["measured"](graph, chip, values=False, seed=0) <= 2.5 * least[IDEAL]
 
 
 @pytest.mark.parametrize("name", [IDEAL, "neuroncore_v2"])
