@@ -54,11 +54,6 @@ def side_by_side(chip: Chip, copy: Copy) -> tuple[Copy, ...]:
     return _shared(chip, copy)[1]
 
 
-def shared_ticks(chip: Chip, copy: Copy) -> float:
-    """Return about how many ticks engines take for a copy that they make side by side."""
-    return _shared(chip, copy)[0]
-
-
 def _shared(chip: Chip, copy: Copy) -> tuple[float, tuple[Copy, ...]]:
     """Return about how many ticks a copy takes, and its parts.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from systolic.compiler.cost.engines import (
     drain_cycles,
@@ -15,11 +14,10 @@ from systolic.compiler.cost.engines import (
 )
 from systolic.compiler.cost.last_chip import LAST_CHIP
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.timing import descriptor_cycles, extents, load_reads, result_cycles
+from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.hw.units import EngineName
 from systolic.isa import Access, Buffer, Copy
-from systolic.isa.access import Pattern
 from systolic.workload.options import Options
 
 CARRIERS = {"s8": ("bf16", "f16", "f32"), "u8": ("bf16", "f16", "f32"), "u16": ("f32",)}
@@ -103,23 +101,6 @@ def _casts_beside(chip: Chip, given: str) -> bool:
     return taken is not None and _caster(chip, given, taken) != drain_engine(chip, Options())
 
 
-def cast_ticks(
-    chip: Chip, given: str, columns: int, pattern: Pattern | None = None
-) -> tuple[int, bool]:
-    """Return the ticks for casting columns of a tile that is turned, and whether others wait.
-
-    They wait where one engine casts and copies out what is turned. pattern: how the columns lie (by
-    default side by side).
-    """
-    taken = carrier(chip, given)
-    assert taken is not None
-    caster, copy = _caster(chip, given, taken), _cast(given, taken, columns)
-    if pattern is not None:
-        copy = replace(copy, source=replace(copy.source, pattern=pattern))
-    ticks = engine_cycles(chip, caster, copy) * chip.period(caster)
-    return ticks, caster == drain_engine(chip, Options())
-
-
 def _caster(chip: Chip, dtype: str, other: str) -> str:
     """Return the engine that casts what is to be turned: not that which copies results out."""
     return LAST_CHIP.of(_least_caster, chip, dtype, other)
@@ -177,25 +158,6 @@ def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
         cast = lines * chip.period(drain_engine(chip, Options())) // chip.period("pe_array")
     turned = max(cast, blocks * each) if casts_beside(chip, given) else cast + blocks * each
     return max(1, turns) * turned + result_cycles(chip, width) + height
-
-
-def blocks_cost(chip: Chip, options: Options, dims: Sequence[int], dtype: str) -> int:
-    """Return about how many cycles it takes to transpose matrices on the chip in blocks.
-
-    dims: [batch..., rows, columns]. As `turn_cost`, but small blocks take the least time of the
-    array, and the engine that copies blocks out works on all of them.
-    """
-    found, taken = turn_cost(chip, dims, dtype), carrier(chip, turned_as(chip, dtype))
-    if parts_turned(chip, dtype) or taken is None or options.drain != "block":
-        return found
-    *batch, rows, cols = dims
-    array, cycles = chip.pe_array, 0.0
-    for height, down in extents(rows, array.rows):
-        for width, across in extents(cols, array.cols):
-            together = turns_copied_together(chip, options, taken, height, width)
-            drained = _drained(chip, dtype, together * height) / together
-            cycles += down * across * max(_array_cycles(chip, taken, height, width), drained)
-    return max(found, int(math.prod(batch) * cycles) + result_cycles(chip, min(cols, array.cols)))
 
 
 def _drained(chip: Chip, dtype: str, vectors: int) -> int:

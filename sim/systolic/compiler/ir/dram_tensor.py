@@ -210,12 +210,6 @@ def segments(offsets: Integers) -> list[Segment]:
     return found
 
 
-def first_segment(offsets: Integers) -> Segment:
-    """Return the first of the regular segments that make up the offsets."""
-    count, pairs = _regular(offsets)
-    return Segment(0, count, int(offsets[0]), pairs)
-
-
 def _regular(offsets: Integers) -> tuple[int, Pattern]:
     """Return how many leading offsets follow one nested pattern, and the pattern."""
     run = _run(offsets)

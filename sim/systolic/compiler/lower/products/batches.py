@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from systolic.arrays import Integers
 from systolic.compiler.cost.batches import (
     ALONE,
     Beside,
@@ -30,7 +31,6 @@ from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.nodes import Axes, Matrix, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.on_chip.homes import as_rows, lies_unbroken
-from systolic.compiler.ir.stretches import places_along
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.view_maker import ViewMaker
 from systolic.compiler.lower.views import physical, swap
@@ -456,5 +456,12 @@ def _counts(shape: Shape, axes: Axes) -> list[int]:
     """
     if _is_dense(shape):
         return group_counts(shape, axes)
-    lines = (places_along(shape, (axis,)) for axis in range(shape.rank))
+    lines = (_places_along(shape, axis) for axis in range(shape.rank))
     return [1] if all((np.diff(line, 2) == 0).all() for line in lines) else []
+
+
+def _places_along(shape: Shape, axis: int) -> Integers:
+    """Return the place of each index along a dimension, in elements."""
+    index = [np.asarray(0)] * shape.rank
+    index[axis] = np.arange(shape.dims[axis])
+    return np.broadcast_to(np.asarray(shape.linear_index(index)), (shape.dims[axis],))
