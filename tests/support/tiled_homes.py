@@ -110,10 +110,15 @@ def law_of(compiled: CompiledGraph, name: str, shape: Shape) -> PlacementLaw:
 
 
 def homes(compiled: CompiledGraph) -> dict[str, str]:
+    """Return what tells the places of tensors on the chip apart: a matrix, or a byte."""
+    if compiled.streamed is not None:
+        return {home.tensor: str(home.byte) for home in compiled.streamed.homes}
     return {home.tensor: home.matrix for home in compiled.layers.homes}
 
 
 def given(compiled: CompiledGraph) -> set[str]:
+    if compiled.streamed is not None:
+        return {each for name, each in homes(compiled).items() if name in compiled.graph.inputs}
     return {m.name for m in compiled.layers.matrices if m.source == GIVEN}
 
 

@@ -32,21 +32,15 @@ def test_source_and_result_lie_as_placed(shape):
 
 
 @pytest.mark.parametrize(
-    ("source", "permutation", "in_lanes"),
-    [
-        ("f32[40,30]", (1, 0), False),
-        ("bf16[3,20,17]", (0, 2, 1), False),
-        ("s8[2,5,4,9]", (0, 3, 1, 2), True),
-    ],
+    ("source", "permutation"),
+    [("bf16[3,20,17]", (0, 2, 1)), ("s8[2,5,4,9]", (0, 3, 1, 2))],
 )
-def test_what_the_compiler_chose_gives_the_same_run_when_pasted_back(source, permutation, in_lanes):
-    """in_lanes: one copy of all matrices, which are copies of rows if the places are given."""
+def test_what_the_compiler_chose_gives_the_same_run_when_pasted_back(source, permutation):
     chip, dims = ideal_chip(16, 8), Shape.parse(source).dims
     data = (np.arange(np.prod(dims)) % 100).reshape(dims).astype(Shape.parse(source).dtype)
     _, first, chosen = run_transpose(chip, source, data, permutation)
     lies = {name: str(placed.shape) for name, placed in chosen.placements().items()}
     assert all("T(" in text for text in lies.values())
     _, second, pasted = run_transpose(chip, lies["source"], data, permutation, out=lies["result"])
-    assert (pasted.program.instructions == chosen.program.instructions) == (not in_lanes)
     assert pasted.placements() == chosen.placements()
     assert second.trace.ticks == first.trace.ticks

@@ -71,7 +71,7 @@ class ChipPlaces:
         """
         if not any(step.folds for step in self.shape.steps()):
             return True
-        sizes = [size for size in self.shape.layout.tiles[0].dims if size != COMBINE]
+        sizes = [1, *(size for size in self.shape.layout.tiles[0].dims if size != COMBINE)]
         for dims, size in zip(tile_groups(self.shape)[-2:], sizes[-2:], strict=True):
             counts = [self.shape.dims[dim] for dim in dims]
             even = math.prod(counts) <= size or size % math.prod(counts[1:]) == 0

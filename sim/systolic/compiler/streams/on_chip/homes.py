@@ -31,7 +31,7 @@ from systolic.compiler.places.modes import coalesce
 from systolic.compiler.streams.on_chip.legs import ChipBox, straightened
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip
-from systolic.layout import COMBINE, Layout, Shape
+from systolic.layout import Layout, Shape
 from systolic.workload import Tensor
 
 MOST_BOXES = 64
@@ -63,7 +63,17 @@ class ChipHome:
 
 
 @dataclass(frozen=True, slots=True)
-class _AlongHome(AlongDims):
+class _AlongMemory(AlongDims):
+    """How an own order of memory follows an index, whatever dimensions its tiles combine."""
+
+    def period(self) -> int:
+        if any(step.folds for step in self.shape.steps()):
+            return max(1, math.prod(self.shape.dims[dim] for dim in self.dims))
+        return super(_AlongMemory, self).period()
+
+
+@dataclass(frozen=True, slots=True)
+class _AlongHome(_AlongMemory):
     """How a home follows an index that runs through several dimensions."""
 
     home: ChipPlaces
@@ -77,8 +87,6 @@ class _AlongHome(AlongDims):
         return np.broadcast_to(self.home.linear_index(index), (count,))
 
     def period(self) -> int:
-        if any(COMBINE in tile.dims for tile in self.shape.layout.tiles):
-            return max(1, math.prod(self.shape.dims[dim] for dim in self.dims))
         return super(_AlongHome, self).period() * self.home.spreading.stack
 
 
@@ -100,7 +108,7 @@ def boxes_between(
         ]
         for home in ends
     ]
-    along.append([AlongDims(memory, there) for _, there in groups])
+    along.append([_AlongMemory(memory, there) for _, there in groups])
     counts = [math.prod(memory.dims[dim] for dim in there) for _, there in groups]
     found: list[ChipBox] = []
     for box in boxes(counts, along):

@@ -97,7 +97,7 @@ def chip_move(
         made = planner.written(plan[1])
         if made is not None:
             written.append(made)
-    written.sort(key=lambda each: each.ticks)
+    written.sort(key=_by_ticks)
     if judge is None or len(written) < 2 or not written[0].ticks:
         return written[0] if written else None
     judged = []
@@ -105,7 +105,11 @@ def chip_move(
         program = synchronise_drafts("judged", tuple(each.stage.drafts.found)).program
         ticks = judge(waits_for_engines(program, chip)) if program.instructions else 0
         judged.append(replace(each, ticks=ticks))
-    return min(judged, key=lambda each: each.ticks)
+    return min(judged, key=_by_ticks)
+
+
+def _by_ticks(move: ChipMove) -> tuple[float, int]:
+    return move.ticks, len(move.stage.drafts.found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +267,9 @@ class _Planner:
         for number, (home, types) in enumerate(zip(plan.homes, taken, strict=False)):
             if types is not None and types.taken != types.given:
                 sizes["cast", number] = self._cast_bytes(home, types)
+        ends = (plan.homes[0], plan.homes[-1])
+        if any((end.byte or 0) % SIZE_BYTES[end.dtype] for end in ends):
+            return None
         bank = whole_banks(self.chip)
         if bank and any(each > bank for each in sizes.values()):
             return None
@@ -291,6 +298,8 @@ def _firsts(
     given = {key: byte for key, byte in fixed.items() if byte is not None}
     spans = [(byte, byte + sizes[key]) for key, byte in given.items()]
     if any(stop > room for _, stop in spans):
+        return None
+    if any(one[0] < other[1] and other[0] < one[1] for one, other in combinations(spans, 2)):
         return None
     wanted = [key for key in sizes if key not in given]
     banks = Buffers.of(chip, room)
