@@ -261,15 +261,15 @@ class _Planner:
         """Return the first byte of each home, and of what is cast from each; None without room."""
         sizes = {("home", n): home.size_bytes for n, home in enumerate(plan.homes)}
         fixed = {("home", n): home.byte for n, home in enumerate(plan.homes)}
+        ends = (plan.homes[0], plan.homes[-1])
+        if any((end.byte or 0) % SIZE_BYTES[end.dtype] for end in ends):
+            return None
         if plan.is_still:
             given = next((home.byte for home in plan.homes if home.byte is not None), 0)
             return ([given] * 2, {}) if given + max(sizes.values()) <= room else None
         for number, (home, types) in enumerate(zip(plan.homes, taken, strict=False)):
             if types is not None and types.taken != types.given:
                 sizes["cast", number] = self._cast_bytes(home, types)
-        ends = (plan.homes[0], plan.homes[-1])
-        if any((end.byte or 0) % SIZE_BYTES[end.dtype] for end in ends):
-            return None
         bank = whole_banks(self.chip)
         if bank and any(each > bank for each in sizes.values()):
             return None
