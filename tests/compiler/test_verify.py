@@ -23,6 +23,7 @@ from systolic.compiler.ir.nodes import (
     for_every_kind,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task
+from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.schedule.verify import verify_drafts
@@ -132,7 +133,7 @@ def test_lower_turns_what_it_turns_and_brings_what_is_stored():
 def test_lower_moves_and_keeps():
     builder = GraphBuilder("state_buffer")
     builder.add("reshape", (builder.tensor("x", "f32[6,4]"),), "f32[8,3]", name="y")
-    layers = compile_graph("test", builder.graph(), CHIP).layers
+    layers = lower_graph(builder.graph(), CHIP, Options())
     (move,) = (n for n, node in enumerate(layers.nodes) if isinstance(node, MoveNode))
     nodes = list(layers.nodes)
     change = layers.nodes[move].change
