@@ -31,6 +31,7 @@ from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.isa import Access, Buffer, Memset, Post, Program, Wait, lint
 from systolic.workload import GraphBuilder
+from systolic.workload.options import Options
 
 CHIP = ideal_chip(4, 4)
 
