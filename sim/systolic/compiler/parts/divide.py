@@ -158,9 +158,3 @@ def _is_row_major(shape: Shape) -> bool:
     """Return whether elements lie in row-major order, dimensions of one index left out."""
     order = [dim for dim in shape.layout.major_to_minor if shape.dims[dim] > 1]
     return order == sorted(order)
-
-
-def tail(group: Sequence[Operation]) -> int:
-    """Return how many operations of a group go element by element over its product."""
-    places = [n for n, op in enumerate(group) if op.kind in PRODUCTS]
-    return len(group) - 1 - places[-1] if places else 0

@@ -323,9 +323,3 @@ def dram_bound(chip: Chip, bytes_moved: int, copied_bytes: int = 0) -> Bound:
         moving = max(least_cycles(chip, bytes_moved), opened_cycles(chip, bytes_moved))
     ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + moving)
     return Bound(ticks, "DRAM bandwidth", chip.period("pe_array"))
-
-
-def extents(size: int, tile: int) -> list[tuple[int, int]]:
-    """Return (extent, how many) of the tiles of a dimension."""
-    whole, rest = divmod(size, tile)
-    return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]

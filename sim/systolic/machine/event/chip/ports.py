@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
 
 BANKS = 1 << 20
 """Numbers of banks, negative ones of exclusions among them, that belong to one core."""
-
-
-class PlacedPort(NamedTuple):
-    """A port, and the core that has it."""
-
-    core: int
-    port: Port
 
 
 def base_of(core: int) -> int:

@@ -39,7 +39,6 @@ PAIRS = (
     "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and",
     "or", "xor", "shift-left", "shift-right-arithmetic", "shift-right-logical", "atan2",
 )  # fmt: skip
-LOGIC = ("and", "or", "xor", "not")
 
 
 def kind_of(shape: Shape) -> HloKind:
