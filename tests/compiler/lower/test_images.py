@@ -213,6 +213,10 @@ def test_sums_begin_with_the_first_band_of_pixels(engine):
     assert times[first].start < times[taps[len(taps) // 2][0]].start
 
 
+CHANNELS = {"x": 4, "a": 4, "b": 5, "c": 4}
+"""Of images before and after three convolutions; equal convolutions would be parts."""
+
+
 @pytest.mark.parametrize("engine", ["event", "register"])
 @pytest.mark.parametrize("images", [1, 3])
 def test_sums_are_taken_out_to_where_their_padding_lies(images, engine):
@@ -222,10 +226,11 @@ def test_sums_are_taken_out_to_where_their_padding_lies(images, engine):
     builder.tensor("x", f"f32[{images},5,6,4]{{2,1,3,0}}")
     expected = data["x"]
     for number, (before, after) in enumerate(zip("xab", "abc", strict=True)):
-        data[f"w{after}"] = whole((3, 3, 4, 4), number + 2)
-        builder.tensor(f"w{after}", "f32[3,3,4,4]")
+        weights = (3, 3, CHANNELS[before], CHANNELS[after])
+        data[f"w{after}"] = whole(weights, number + 2)
+        builder.tensor(f"w{after}", f"f32{list(weights)}".replace(" ", ""))
         given = {**PLAIN, "padding": padding}
-        out = f"f32[{images},5,6,4]{{2,1,3,0}}"
+        out = f"f32[{images},5,6,{CHANNELS[after]}]{{2,1,3,0}}"
         builder.add("conv2d", (before, f"w{after}"), out, name=after, groups=1, **given)
         expected = looped_convolution(expected, data[f"w{after}"], given)
     found = systolic.run(builder.graph(), CHIP, data, engine=engine)
@@ -245,9 +250,9 @@ def test_padding_comes_right_before_what_is_made_within_it():
     builder, given = GraphBuilder("dram"), {**PLAIN, "padding": [1, 1, 1, 1]}
     builder.tensor("x", "f32[1,5,6,4]{2,1,3,0}")
     for before, after in zip("xab", "abc", strict=True):
-        builder.tensor(f"w{after}", "f32[3,3,4,4]")
-        builder.add("conv2d", (before, f"w{after}"), "f32[1,5,6,4]{2,1,3,0}", name=after,
-                    groups=1, **given)  # fmt: skip
+        builder.tensor(f"w{after}", f"f32[3,3,{CHANNELS[before]},{CHANNELS[after]}]")
+        builder.add("conv2d", (before, f"w{after}"), f"f32[1,5,6,{CHANNELS[after]}]{{2,1,3,0}}",
+                    name=after, groups=1, **given)  # fmt: skip
     compiled = compile_graph("padded", builder.graph(), CHIP)
     order = [
         (task.kind.word(), compiled.layers.nodes[task.node].layer) for task in compiled.tiled.tasks
