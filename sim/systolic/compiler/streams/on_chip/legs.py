@@ -242,25 +242,19 @@ def queue_copies(box: ChipBox) -> QueueCopies:
     inside = [mode for mode in box.modes if mode not in chain and mode not in apart]
     columns, looped = in_column_order(inside), list[Mode]()
     crossed = [side for side in (RESULT, SOURCE) if lanes[side] == 1]
-    while (
-        max(
-            len(
-                pairs_of(
-                    [(m.steps[s], m.extent) for m in ([*chain] if s in crossed else []) + columns]
-                )
-            )
-            for s in (RESULT, SOURCE)
-        )
-        > MAX_PAIRS
-        and columns
-    ):
+
+    def nest(side: int) -> Modes:
+        return (*chain, *columns) if side in crossed else tuple(columns)
+
+    def pairs(side: int) -> int:
+        return len(pairs_of([(mode.steps[side], mode.extent) for mode in nest(side)]))
+
+    while columns and max(pairs(RESULT), pairs(SOURCE)) > MAX_PAIRS:
         least = min(columns, key=lambda mode: mode.extent)
         columns.remove(least)
         looped.append(least)
-    patterns = tuple(
-        tuple([*chain, *columns] if side in crossed else columns) for side in (RESULT, SOURCE)
-    )
-    return QueueCopies(tuple(starts(box.at, [*apart, *looped])), lanes, (patterns[0], patterns[1]))
+    firsts = tuple(starts(box.at, [*apart, *looped]))
+    return QueueCopies(firsts, lanes, (nest(RESULT), nest(SOURCE)))
 
 
 def queue_count(box: ChipBox) -> int:
