@@ -48,6 +48,12 @@ def test_one_predicate_for_all_elements_on_a_crowded_chip() -> None:
     assert holds(5000137)
 
 
+@pytest.mark.parametrize("seed", [31303, 31609])
+def test_what_a_thousand_graphs_found(seed: int) -> None:
+    """A predicate that the compiler makes is turned; a result buffer has one bank."""
+    assert holds(seed)
+
+
 @pytest.mark.slow
 def test_many_random_graphs() -> None:
     """Most graphs are compared; the others have no room, or numbers beyond all bounds."""

@@ -101,6 +101,7 @@ class _Replay:
     def __init__(self, graph: Graph, layers: Layers, chip: Chip, block: tuple[int, int]) -> None:
         self._graph, self._layers, self._chip, self._block = graph, layers, chip, block
         self._matrices = {matrix.name: matrix for matrix in layers.matrices}
+        self._tensors = {name for name, _ in graph.tensors}
         self._contents: dict[str, Content] = {}
         self._numbers: dict[str, Integers | None] = {}
         self._read: dict[tuple[str, str], list[Integers]] = {}
@@ -152,8 +153,11 @@ class _Replay:
         return moves and (out.tensor not in self._made or self._view(out) is None)
 
     def _note(self, content: Content, layer: str) -> None:
-        """Note that an operation of a layer reads what a matrix holds."""
-        if content.sums:
+        """Note that an operation of a layer reads what a matrix holds.
+
+        What the compiler adds, such as a predicate, is finite: turned, it is what it was.
+        """
+        if content.sums and content.tensor in self._tensors:
             key = _reader(self._graph, layer, content.tensor), content.tensor
             self._read[key] = [*_joined(self._read.get(key, ()), content.sums)]
 
@@ -210,7 +214,12 @@ class _Replay:
         return held
 
     def _view(self, matrix: Matrix) -> Integers | None:
-        """Return the elements of a tensor as a matrix shows it; None if it is no view."""
+        """Return the elements of a tensor as a matrix shows it; None if it is no view.
+
+        Nor is it one if it shows a tensor that the compiler adds.
+        """
+        if matrix.tensor not in self._tensors:
+            return None
         dims = self._graph.shape(matrix.tensor).dims
         order = [axis for group in matrix.axes for axis in group]
         if sorted(order) != [*range(len(dims))]:

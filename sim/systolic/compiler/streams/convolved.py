@@ -75,8 +75,8 @@ def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
     is_dense = weights.layout.padded_dimensions in (None, weights.dims)
     if not is_dense or not lies_in_order(weights, 0, 1, 2, 3) or dtype != weights.element_type:
         return
-    if dtype not in chip.pe_array.cycles_per_vector:
-        return
+    if dtype not in chip.pe_array.cycles_per_vector or chip.result_buffer.banks < 2:
+        return  # what is turned and what is summed up need a bank each
     steps = _steps_over(graph, op, others)
     if steps is None:
         return
