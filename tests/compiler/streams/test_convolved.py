@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
+import systolic
 from support.chips import ideal_chip
 from support.lane_graphs import values
 from systolic.compiler.compiled import CompiledGraph
@@ -96,3 +97,25 @@ def test_random_convolutions(first):
 @pytest.mark.slow
 def test_many_random_convolutions():
     assert sum(check(seed) for seed in range(100, 200)) > 100
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_only_a_bias_along_the_filters_is_one_number_of_each(axis):
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "bf16[1,16,16,3]"), builder.tensor("w", "bf16[3,3,3,16]")
+    bias = builder.tensor("bias", "f32[16]")
+    sums = builder.conv2d(x, w, out="f32[1,16,16,16]", padding=(1, 1, 1, 1), name="sums")
+    builder.add("binary", (sums, bias), "f32[1,16,16,16]", name="y", operator="add",
+                broadcast_dimensions=(axis,))  # fmt: skip
+    graph, rng = builder.graph(), np.random.default_rng(axis)
+    inputs = {
+        name: rng.integers(-3, 4, graph.shape(name).dims).astype(graph.shape(name).dtype)
+        for name in graph.inputs
+    }
+    found = systolic.run(graph, "ideal_128x128", inputs)
+    added = [1, 1, 1, 1]
+    added[axis] = 16
+    padded = np.pad(inputs["x"].astype(np.float32), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    made = np.einsum("nhwcij,ijcf->nhwf", windows, inputs["w"].astype(np.float32))
+    np.testing.assert_array_equal(found.outputs["y"], made + inputs["bias"].reshape(added))
