@@ -173,7 +173,10 @@ def named_works(chips: Mapping[str, Chip]) -> Iterator[Work]:
 def random_works(
     seed: int, numbers: Iterable[int], chips: Mapping[str, Chip], families: Sequence[str] = ()
 ) -> Iterator[Work]:
-    """Yield works that a seed draws, by their numbers; families: of which (none: a third each)."""
+    """Yield the works that a seed draws for some numbers.
+
+    families: the families that works are drawn from; none: a third of the works from each.
+    """
     for number in numbers:
         rng = Random(f"{seed} {number}")
         name = rng.choice(list(chips))

@@ -216,7 +216,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class SteppedNode(Node):
-    """A node that is done by an engine's instruction, or of which it takes the sums out.
+    """A node with an engine's instruction, which makes the result or takes the sums out.
 
     Inputs of the step that have one row of tiles, one column or one matrix broadcast.
     """

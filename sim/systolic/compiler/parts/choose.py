@@ -100,7 +100,7 @@ class Chooser:
     equal: EqualParts
     judge: TickJudge | None
     ticks: dict[int, int] = field(default_factory=dict)
-    """What programs take alone, by their identity: those of equal parts are one."""
+    """The ticks that a program takes alone, by its identity. Equal parts share one program."""
     ways: dict[object, Division] = field(default_factory=dict)
 
     def parts(self, graph: Graph, group: Sequence[Operation]) -> list[GraphPart]:

@@ -22,6 +22,7 @@ from systolic.compiler.streams.on_chip.legs import (
     PlaceOnSides,
     Turns,
     by_four,
+    cut_mode,
     lane_copies,
     queue_copies,
     starts,
@@ -47,7 +48,7 @@ class HeldHome(NamedTuple):
 
     @classmethod
     def of(cls, name: str, first: int, dtype: str, size_bytes: int) -> HeldHome:
-        """Return a home of which some bytes of a partition are taken from `first` on."""
+        """Return a home that takes `size_bytes` of each partition, from byte `first` on."""
         piece = max(64, size_bytes // PIECES)
         place = Interval(first, first + size_bytes)
         return cls(first, dtype, Region(name, place=place, piece_bytes=piece))
@@ -164,7 +165,7 @@ class ChipEmitter:
             most = 1
         result = self.result.seen_as(types.given)
         for begin in starts(turned.at, outer):
-            for at, (some,) in in_stretches(begin, (inner,), most):
+            for at, some in cut_mode(begin, inner, most):
                 region, bank = stage.bank()
                 for number, first in enumerate(starts(at, (some,))):
                     weights = source.access(first[SOURCE], rows, turned.taken())
@@ -277,14 +278,6 @@ def stretches(
         begin = tuple(n + first * step for n, step in zip(at, mode.steps, strict=True))
         yield begin, mode._replace(extent=some)
         left, first = left - some, first + some
-
-
-def in_stretches(at: PlaceOnSides, modes: Modes, most: int) -> Iterator[tuple[PlaceOnSides, Modes]]:
-    """Yield the indices of one mode in stretches of at most so many."""
-    (mode,) = modes
-    for first in range(0, mode.extent, max(1, most)):
-        begin = tuple(n + first * step for n, step in zip(at, mode.steps, strict=True))
-        yield begin, (mode._replace(extent=min(most, mode.extent - first)),)
 
 
 def turned_memory(box: ChipBox, rows: int, cols: int) -> Iterator[tuple[int, Modes, Modes]]:

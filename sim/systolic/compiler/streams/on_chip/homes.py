@@ -23,9 +23,7 @@ from systolic.compiler.ir.on_chip.chip_places import (
     in_rows,
     row_groups,
 )
-from systolic.compiler.ir.on_chip.homes import (
-    as_rows,
-)
+from systolic.compiler.ir.on_chip.homes import as_rows
 from systolic.compiler.places.boxes import AlongDims, ModeBox, boxes
 from systolic.compiler.places.modes import coalesce
 from systolic.compiler.streams.on_chip.legs import ChipBox, straightened
@@ -42,7 +40,8 @@ MOST_BOXES = 64
 class ChipHome:
     """The places of a tensor, and the partition and the byte from which on they count.
 
-    byte: None if it is not chosen yet. of_result: its dimensions are those of the result of a move.
+    byte: None if no byte is chosen yet. of_result: it has the dimensions of the
+    move's result; if not, those of its source.
     """
 
     tensor: str

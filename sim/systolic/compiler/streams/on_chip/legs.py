@@ -197,14 +197,19 @@ def _turns(box: ChipBox) -> Turns | None:
     return found if fits else None
 
 
+def cut_mode(at: PlaceOnSides, mode: Mode, most: int) -> Iterator[tuple[PlaceOnSides, Mode]]:
+    """Yield the first place and the indices of each part of a mode; a part has at most `most`."""
+    for first in range(0, mode.extent, most):
+        begin = tuple(n + first * step for n, step in zip(at, mode.steps, strict=True))
+        yield begin, mode._replace(extent=min(most, mode.extent - first))
+
+
 def _cut(box: ChipBox, mode: Mode, most: int) -> Iterator[ChipBox]:
-    """Yield a box in parts that have at most so many indices of a mode."""
+    """Yield the parts of a box, each with at most `most` indices of a mode; none if that is 0."""
     if most < 1:
         return
     place = box.modes.index(mode)
-    for first in range(0, mode.extent, most):
-        some = mode._replace(extent=min(most, mode.extent - first))
-        at = tuple(n + first * step for n, step in zip(box.at, mode.steps, strict=True))
+    for at, some in cut_mode(box.at, mode, most):
         yield ChipBox(at, (*box.modes[:place], some, *box.modes[place + 1 :]))
 
 
@@ -212,7 +217,8 @@ def _cut(box: ChipBox, mode: Mode, most: int) -> Iterator[ChipBox]:
 class QueueCopies:
     """Copies by DMA: lanes of one side, in their order, and columns.
 
-    lanes: on either side: of one of them the elements of all lanes lie in one lane.
+    lanes: how many lanes there are on each side. A side with one lane has the elements of all
+    lanes of the other side in it.
     """
 
     firsts: tuple[PlaceOnSides, ...]

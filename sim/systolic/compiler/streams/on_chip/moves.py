@@ -27,12 +27,7 @@ from systolic.compiler.streams.on_chip.homes import (
     homes_of,
     is_still,
 )
-from systolic.compiler.streams.on_chip.legs import (
-    ChipBox,
-    lane_copies,
-    queue_count,
-    turns,
-)
+from systolic.compiler.streams.on_chip.legs import ChipBox, lane_copies, queue_count, turns
 from systolic.compiler.streams.plan import TickJudge
 from systolic.compiler.streams.stage import Stage
 from systolic.compiler.streams.turned import TurnedSpans
@@ -44,8 +39,8 @@ from systolic.workload import Graph, Operation
 from systolic.workload.options import Options
 
 ESTIMATED, JUDGED, NEAR = 24, 6, 1.6
-"""How many candidates are written out, and how many of them are simulated: those whose estimate is
-at most so many times the least."""
+"""How many candidates are written out, and how many of these are simulated. A candidate is
+simulated if its estimate is at most `NEAR` times the least one."""
 MOST_INSTRUCTIONS = 4000
 """The most instructions of a move."""
 MOST_ENGINES = 3
