@@ -13,7 +13,7 @@ import runpy
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -185,9 +185,14 @@ def networks() -> str:
 
 def _times(name: str, chip: str = NETWORK_CHIPS[0], images: str = "") -> float:
     """Return how many times its bound a network takes; NaN if the chip has no bound of it."""
-    rows = csv.DictReader((ROOT / "benchmarks" / "network_bounds.csv").open(encoding="utf-8"))
-    (row,) = [row for row in rows if (row["network"], row["images"]) == (name, images)]
+    (row,) = [each for each in _bounds() if (each["network"], each["images"]) == (name, images)]
     return _on(name, chip, images) / int(row[chip]) if row[chip] else math.nan
+
+
+@cache
+def _bounds() -> Sequence[Mapping[str, str]]:
+    with (ROOT / "benchmarks" / "network_bounds.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def _on(name: str, chip: str, images: str) -> int:
