@@ -1,28 +1,40 @@
-"""A plan: tiles and their schedule (passes two to four), in the largest tiles that have room.
+"""Plans: tiles and their schedule (passes two to four), in the largest tiles that have room.
 
 Tiles and loops are chosen for a size of the state buffer. If the tiles of a task have no room
-together, the same graph is planned as if there were less memory, although its tiles may always lie
-in all of it. The sizes are powers of two and numbers halfway between, so that a larger buffer gets
-every plan that a smaller one may have.
+together, or tiles must leave before their last use, the same graph is planned as if there were less
+memory, although its tiles may always lie in all of it. The plan that copies the fewest bytes is
+taken. The sizes are powers of two and numbers halfway between, so that a larger buffer gets every
+plan that a smaller one may have.
+
+The plan divides the DMA queues between what comes and what goes. It is made once more with stores
+that stand behind further loads, so that every queue can do both (`tile.late_stores`): the plan of
+the lower estimate is taken (`pace`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.schedule.schedule import Scheduled, schedule
 from systolic.compiler.tile.cut import cut_tiles
 from systolic.compiler.tile.flow import MOST_TASKS, in_order_of_flow, waits_for_engines
+from systolic.compiler.tile.late_stores import brings_and_stores, with_late_stores
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
+from systolic.isa import DmaCopy
 from systolic.workload.options import Options
 
 OCTAVES = 8
 """How far below the state buffer's size plans are tried."""
+
+MOST_TRIED = 8_000
+"""Instructions of all plans together: compiling must not take long for a better program."""
 
 LEAST_BYTES = 1
 """So few bytes to plan with make tiles and groups of sums as small as possible."""
@@ -42,9 +54,44 @@ class Plan:
 
 
 def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
-    """Return the plan of the largest tiles that have room, in the order of flow if that helps.
+    """Return the plan of the largest tiles that have room, its queues divided or not.
 
     Raises CompileError if the tiles of a task have no room together even if they are the smallest.
+    """
+    plan = _divided(layers, chip, options)
+    short = len(plan.scheduled.drafts) <= MOST_TRIED and not plan.scheduled.evictions
+    late = _storing_late(plan, layers, chip, options) if short else None
+    if late is None:
+        return plan
+    divided = _rated(plan, chip)
+    return late if late.cycles < divided.cycles else plan
+
+
+def _storing_late(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan | None:
+    """Return the plan of the same tiles whose queues bring and store; None if tiles must leave.
+
+    A store stands behind the loads of as many tiles as there are queues: of one tile for each.
+    """
+    queues = chip.dma.useful_queues
+    if queues == 1 or not brings_and_stores(plan.tiled, layers):
+        return None
+    tiled = with_late_stores(plan.tiled, layers, queues)
+    try:
+        scheduled = schedule(layers, tiled, chip, options, both_ways=True, evicts=False)
+    except CompileError:
+        return None
+    return _rated(Plan(plan.room_bytes, tiled, scheduled), chip)
+
+
+def _rated(plan: Plan, chip: Chip) -> Plan:
+    ticks = estimated_ticks(plan.scheduled.drafts, chip)
+    return replace(plan, cycles=ticks // chip.period("pe_array"))
+
+
+def _divided(layers: Layers, chip: Chip, options: Options) -> Plan:
+    """Return the plan whose queues are divided by direction.
+
+    It has the largest tiles that have room or, if tiles must leave, copies the fewest bytes.
     """
     have = chip.state_buffer.bytes_per_partition
     first = cut_tiles(layers, chip, options)
@@ -52,15 +99,29 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
         return flowing
     if _has_images(layers):  # tiles are whole images, whatever there is room for
         return Plan(have, first, schedule(layers, first, chip, options))
+    found, spent = list[Plan](), 0
+    for plan in _plans(layers, chip, options):
+        if not plan.scheduled.evictions and not found:
+            return plan
+        found.append(plan)
+        spent += len(plan.scheduled.drafts)
+        if spent > MOST_TRIED:
+            break
+    best = min(found, key=lambda plan: _copied_bytes(plan.scheduled.drafts), default=None)
+    return best or _least(layers, chip, options)
+
+
+def _plans(layers: Layers, chip: Chip, options: Options) -> Iterator[Plan]:
+    """Yield the plans that have room, those of the largest tiles first, each unlike the others."""
     seen = list[Tiled]()
+    have = chip.state_buffer.bytes_per_partition
     for room_bytes in (have, *sizes_below(have)):
         tiled = cut_tiles(layers, chip, options, room_bytes)
         if tiled in seen:
             continue
         seen.append(tiled)
         if (scheduled := _scheduled(layers, tiled, chip, options)) is not None:
-            return Plan(room_bytes, tiled, scheduled)
-    return _least(layers, chip, options)
+            yield Plan(room_bytes, tiled, scheduled)
 
 
 def _has_images(layers: Layers) -> bool:
@@ -90,6 +151,11 @@ def _scheduled(
         return schedule(layers, tiled, chip, options, evicts=evicts)
     except CompileError:
         return None
+
+
+def _copied_bytes(drafts: Sequence[Draft]) -> int:
+    copies = (draft.instruction for draft in drafts)
+    return sum(copy.source.size_bytes for copy in copies if isinstance(copy, DmaCopy))
 
 
 def sizes_below(size_bytes: int) -> Iterator[int]:

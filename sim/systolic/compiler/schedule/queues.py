@@ -16,11 +16,11 @@ SPARED = 0.25
 class DmaQueues:
     """DMA queues by direction, and how busy each will be.
 
-    inwards_share: the share of the moved bytes that comes in.
+    inwards_share: the share of the moved bytes that comes in; None: every queue does both.
     """
 
     chip: Chip
-    inwards_share: float
+    inwards_share: float | None
     busy: dict[int, int] = field(default_factory=dict)
     engines: dict[int, float] = field(default_factory=dict)
 
@@ -77,6 +77,8 @@ class DmaQueues:
 
         What is stored now depends on what they have brought, so they are done with it.
         """
+        if self.inwards_share is None:
+            return  # they have stored as well
         least = min(self.busy.get(queue, 0) for queue in self._of_direction(inwards=False))
         for queue in self._of_direction(inwards=True):
             self.busy[queue] = least
@@ -90,6 +92,8 @@ class DmaQueues:
     def _of_direction(self, *, inwards: bool) -> range:
         """Return the queues of one direction; a lone queue has both."""
         count = self.chip.dma.useful_queues
+        if self.inwards_share is None:
+            return range(count)
         bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
         if inwards and (1 - self.inwards_share) * count < SPARED:
             return range(count)

@@ -96,13 +96,14 @@ def schedule(
     chip: Chip,
     options: Options,
     *,
+    both_ways: bool = False,
     sharing: Sharing = AS_USUAL,
     evicts: bool = True,
 ) -> Scheduled:
     """Return the instructions of all tasks.
 
-    sharing: how many DMA queues share a tile. evicts: whether tiles may leave before their last
-    use.
+    both_ways: every DMA queue brings and stores; otherwise they are divided. sharing: how many of
+    them share a tile. evicts: whether tiles may leave before their last use.
 
     Raises CompileError if the tiles of a task have no room together, or some would have to leave.
     """
@@ -111,6 +112,7 @@ def schedule(
         tiled,
         chip,
         options,
+        both_ways=both_ways,
         sharing=sharing,
         evicts=evicts,
     )
@@ -155,6 +157,7 @@ class _Scheduler:
         chip: Chip,
         options: Options,
         *,
+        both_ways: bool,
         sharing: Sharing,
         evicts: bool,
     ) -> None:
@@ -165,7 +168,9 @@ class _Scheduler:
         self._last_load_task = self._find_last_load()
         self._stores_wait = self._all_stores_wait()
         multiplies = self._tiles.multiplies
-        share = _inwards(layers, tiled, chip, self._last_load_task, multiplies=multiplies)
+        share = None
+        if not both_ways:
+            share = _inwards(layers, tiled, chip, self._last_load_task, multiplies=multiplies)
         self.transfers = CopyMaker(self._drafts, self._tiles, layers, share, sharing)
         by_engine = turned_by_engine(chip, options, layers, tiled.block)
         self._identities = Identities(self._drafts, self._tiles, layers, options, by_engine)

@@ -93,7 +93,7 @@ class CopyMaker:
         drafts: Drafts,
         tiles: OnChip,
         layers: Layers,
-        inwards_share: float,
+        inwards_share: float | None,
         sharing: Sharing,
     ) -> None:
         self._drafts, self._tiles, self._chip, self._sharing = drafts, tiles, tiles.chip, sharing
