@@ -8,7 +8,7 @@ pass's folder) of the rules on which the next pass relies. The program is checke
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -120,7 +120,8 @@ def _in_stretches(
 
     def compile_stretch(part: Graph) -> CompiledGraph:
         found = _passed(name, part, chip, _of_part(options, part), every=every)
-        if judge is not None and _may_gain(part, judge(found.program), chip, options):
+        far = _far_ticks(part, chip, options)
+        if judge is not None and judge(found.program, far) >= far:
             raise CompileError("a stretch takes far more than its parts at least")
         return found
 
@@ -142,13 +143,23 @@ def _of_part(options: Options, part: Graph) -> Options:
     return replace(options, identity="built", operations=asked)
 
 
-def _may_gain(graph: Graph, ticks: int, chip: Chip, options: Options) -> bool:
-    """Return whether a graph may take fewer ticks in parts than it takes as one schedule."""
+def _far_ticks(graph: Graph, chip: Chip, options: Options) -> int:
+    """Return from how many ticks on one schedule of a graph may take more than its parts."""
     parts = expanded(graph, row_work(chip))
+    if options.structural_zeros and any(convolutions(parts, chip)):
+        return 0
     plan = divided(parts)
-    far = NEAR if plan.relaid else FAR
-    in_lines = options.structural_zeros and any(convolutions(parts, chip))
-    return in_lines or ticks > far * plan.floor_ticks(chip)
+    return int((NEAR if plan.relaid else FAR) * plan.floor_ticks(chip)) + 1
+
+
+def _fastest(found: Sequence[CompiledGraph], judge: TickJudge) -> CompiledGraph:
+    """Return the program that takes the fewest ticks; of equal ones the first."""
+    best = replace(found[0], ticks=judge(found[0].program, None))
+    for each in found[1:]:
+        ticks = judge(each.program, best.ticks)
+        if best.ticks is not None and ticks < best.ticks:
+            best = replace(each, ticks=ticks)
+    return best
 
 
 def _whole_or_parts(
@@ -160,8 +171,9 @@ def _whole_or_parts(
         whole = _passed(name, graph, chip, options, every=every)
     except CompileError as error:
         refused = error
-    ticks = judge(whole.program) if whole and judge else 0
-    if whole is not None and (judge is None or not _may_gain(graph, ticks, chip, options)):
+    far = _far_ticks(graph, chip, options)
+    ticks = judge(whole.program, far) if whole and judge and far else 0
+    if whole is not None and (judge is None or ticks < far):
         return whole
 
     def compile_part(part: Graph) -> CompiledGraph:
@@ -178,8 +190,10 @@ def _whole_or_parts(
         if whole is not None:
             return whole
         raise _of_whole(refused, error) from None
-    if whole is not None and judge is not None and ticks <= judge(parts.program):
-        return whole
+    if whole is not None and judge is not None:
+        most = judge(parts.program, None)
+        if ticks <= most and judge(whole.program, most + 1) <= most:
+            return whole
     check_program(parts.program, chip)
     return parts
 
@@ -230,9 +244,7 @@ def _or_whole(
     if judge is None or found.streamed.ticks <= far * floor:
         return found
     whole = _passed_if_it_fits(name, graph, chip, options, every=every)
-    if whole is None or judge(found.program) <= judge(whole.program):
-        return found
-    return whole
+    return found if whole is None else _fastest([found, whole], judge)
 
 
 def _sums_up(chip: Chip) -> bool:
@@ -269,7 +281,7 @@ def _best_passed(
             raise
     if len(found) == 1 or judge is None:
         return found[0]
-    return min(found, key=lambda each: judge(each.program))
+    return _fastest(found, judge)
 
 
 def programs_of_lines(
