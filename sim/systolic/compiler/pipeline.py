@@ -8,9 +8,9 @@ pass's folder) of the rules on which the next pass relies. The program is checke
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from typing import NamedTuple
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
@@ -36,7 +36,6 @@ from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.schedule.verify import verify_drafts, verify_references
 from systolic.compiler.streams.compiled import StreamedGraph, convolved, streamed
-from systolic.compiler.streams.convolved import convolutions
 from systolic.compiler.streams.plan import TickJudge
 from systolic.compiler.streams.table import with_padded_images
 from systolic.compiler.sync.semaphores import synchronise_drafts
@@ -119,8 +118,9 @@ def _in_stretches(
     """
 
     def compile_stretch(part: Graph) -> CompiledGraph:
-        found = _passed(name, part, chip, _of_part(options, part), every=every)
-        if judge is not None and _may_gain(part, judge(found.program), chip, options):
+        own = _of_part(options, part)
+        ticks, found = _best_passed(name, part, chip, own, every=every, judge=judge)
+        if _may_gain(part, ticks, chip):
             raise CompileError("a stretch takes far more than its parts at least")
         return found
 
@@ -142,13 +142,10 @@ def _of_part(options: Options, part: Graph) -> Options:
     return replace(options, identity="built", operations=asked)
 
 
-def _may_gain(graph: Graph, ticks: int, chip: Chip, options: Options) -> bool:
+def _may_gain(graph: Graph, ticks: float, chip: Chip) -> bool:
     """Return whether a graph may take fewer ticks in parts than it takes as one schedule."""
-    parts = expanded(graph, row_work(chip))
-    plan = divided(parts)
-    far = NEAR if plan.relaid else FAR
-    in_lines = options.structural_zeros and any(convolutions(parts, chip))
-    return in_lines or ticks > far * plan.floor_ticks(chip)
+    plan = divided(expanded(graph, row_work(chip)))
+    return ticks > (NEAR if plan.relaid else FAR) * plan.floor_ticks(chip)
 
 
 def _whole_or_parts(
@@ -157,18 +154,18 @@ def _whole_or_parts(
     """Return a graph as one schedule or, if that does not fit or is far slower, in parts."""
     whole, refused = None, CompileError("")
     try:
-        whole = _passed(name, graph, chip, options, every=every)
+        whole = _best_passed(name, graph, chip, options, every=every, judge=judge)
     except CompileError as error:
         refused = error
-    ticks = judge(whole.program) if whole and judge else 0
-    if whole is not None and (judge is None or not _may_gain(graph, ticks, chip, options)):
-        return whole
+    if whole is not None and not _may_gain(graph, whole.ticks, chip):
+        return whole.compiled
 
     def compile_part(part: Graph) -> CompiledGraph:
         built = _of_part(options, part)
         found = _of_streams(name, part, chip, built, every=every, judge=judge)
-        other = _best_passed if found is None else partial(_or_whole, found)
-        return other(name, part, chip, built, every=every, judge=judge)
+        if found is not None:
+            return _or_whole(found, name, part, chip, built, every=every, judge=judge)
+        return _best_passed(name, part, chip, built, every=every, judge=judge).compiled
 
     plan = divided(expanded(graph, row_work(chip)))
     chooser = Chooser(EqualParts(chip, options, compile_part), judge)
@@ -176,10 +173,10 @@ def _whole_or_parts(
         parts = in_parts(name, graph, plan, chooser)
     except CompileError as error:
         if whole is not None:
-            return whole
+            return whole.compiled
         raise _of_whole(refused, error) from None
-    if whole is not None and judge is not None and ticks <= judge(parts.program):
-        return whole
+    if whole is not None and judge is not None and whole.ticks <= judge(parts.program):
+        return whole.compiled
     check_program(parts.program, chip)
     return parts
 
@@ -254,32 +251,57 @@ def _of_streams(
     return _as_program(name, graph, chip, options, found, every=every)
 
 
+class _Judged(NamedTuple):
+    """A graph as one schedule, and the ticks that its program takes; 0 where nothing is judged."""
+
+    ticks: float
+    compiled: CompiledGraph
+
+
 def _best_passed(
     name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
-) -> CompiledGraph:
-    """Return a graph as matrices or, of a convolution of few channels, as lines: the faster.
+) -> _Judged:
+    """Return a graph as matrices or, of one convolution or product, as lines: the faster.
 
     Raises CompileError if neither fits.
     """
-    found = list(programs_of_lines(name, graph, chip, options, every=every))
+    best, refused = None, CompileError("")
     try:
-        found.append(_passed(name, graph, chip, options, every=every))
-    except CompileError:
-        if not found:
-            raise
-    if len(found) == 1 or judge is None:
-        return found[0]
-    return min(found, key=lambda each: judge(each.program))
+        found = _passed(name, graph, chip, options, every=every)
+        best = _Judged(judge(found.program) if judge else 0, found)
+    except CompileError as error:
+        refused = error
+
+    def is_worth(ticks: int) -> bool:
+        return best is None or ticks < best.ticks
+
+    for found in programs_of_lines(name, graph, chip, options, is_worth, every=every):
+        ticks = judge(found.program) if judge else 0
+        if is_worth(ticks):
+            best = _Judged(ticks, found)
+    if best is None:
+        raise refused
+    return best
 
 
 def programs_of_lines(
-    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+    name: str,
+    graph: Graph,
+    chip: Chip,
+    options: Options,
+    is_worth: Callable[[int], bool] = lambda ticks: True,
+    *,
+    every: bool,
 ) -> Iterator[CompiledGraph]:
-    """Yield the programs of a convolution of few channels as lines; none of other graphs."""
-    if not options.structural_zeros:
+    """Yield the programs of a graph of one convolution or product as lines; none of other graphs.
+
+    is_worth: returns whether a way is tried that takes the array so many ticks at least.
+    """
+    try:
+        for each in convolved(expanded(graph, row_work(chip)), chip, options, is_worth):
+            yield _as_program(name, graph, chip, options, each, every=every)
+    except CompileError:  # no engine does an operation over the sums
         return
-    for each in convolved(expanded(graph, row_work(chip)), chip, options):
-        yield _as_program(name, graph, chip, options, each, every=every)
 
 
 def _as_program(

@@ -109,6 +109,11 @@ class Options:
             own.stationary or self.stationary, own.group or self.group, own.outer or self.outer
         )
 
+    def asks_for_tiles(self, operation: str) -> bool:
+        """Return whether a choice says how a product's operands are tiled, turned or held."""
+        asked = self.via, self.block, self.tile_columns
+        return any(asked) or self.of(operation) != ProductOptions()
+
     @property
     def asks_for_groups(self) -> bool:
         """Return whether the group of some product is given."""
