@@ -51,6 +51,10 @@ class SimulationError(SystolicError):
     """A run that cannot go on (deadlock), or that broke a law of the simulator (accounting)."""
 
 
+class LimitReachedError(SimulationError):
+    """A run that was stopped because it takes as many ticks as it was given."""
+
+
 class ResultError(SystolicError):
     """A run with a wrong result: exit status 1, after all files are written."""
 

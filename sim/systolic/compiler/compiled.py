@@ -36,6 +36,7 @@ class CompiledGraph:
     blocks: if the graph is a transpose, the blocks of equation 1 and their sub-blocks. parts: of a
     graph that is done in parts, in order; an operation among them moves nothing, for its result has
     the bytes of its operand. divided: the graph of these parts, whose tensors they take and make.
+    ticks: what the program takes; None if it was not simulated to choose it.
     """
 
     graph: Graph
@@ -48,6 +49,7 @@ class CompiledGraph:
     streamed: StreamedGraph | None = None
     parts: tuple[PlacedPart | Operation, ...] = ()
     divided: Graph | None = None
+    ticks: int | None = None
 
     @property
     def placed(self) -> tuple[PlacedPart, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
@@ -118,9 +117,9 @@ def _in_stretches(
     """
 
     def compile_stretch(part: Graph) -> CompiledGraph:
-        own = _of_part(options, part)
-        ticks, found = _best_passed(name, part, chip, own, every=every, judge=judge)
-        if _may_gain(part, ticks, chip):
+        far, own = _far_ticks(part, chip), _of_part(options, part)
+        found = _best_passed(name, part, chip, own, every=every, judge=judge, limit=far)
+        if judge is not None and (found.ticks or judge(found.program, far)) >= far:
             raise CompileError("a stretch takes far more than its parts at least")
         return found
 
@@ -142,30 +141,38 @@ def _of_part(options: Options, part: Graph) -> Options:
     return replace(options, identity="built", operations=asked)
 
 
-def _may_gain(graph: Graph, ticks: float, chip: Chip) -> bool:
-    """Return whether a graph may take fewer ticks in parts than it takes as one schedule."""
+def _far_ticks(graph: Graph, chip: Chip) -> int:
+    """Return from how many ticks on one schedule of a graph may take more than its parts."""
     plan = divided(expanded(graph, row_work(chip)))
-    return ticks > (NEAR if plan.relaid else FAR) * plan.floor_ticks(chip)
+    return int((NEAR if plan.relaid else FAR) * plan.floor_ticks(chip)) + 1
+
+
+def _faster(one: CompiledGraph, other: CompiledGraph, judge: TickJudge) -> CompiledGraph:
+    """Return the program that takes fewer ticks; of equal ones the first."""
+    ticks = judge(one.program, None) if one.ticks is None else one.ticks
+    others = judge(other.program, ticks)
+    return replace(other, ticks=others) if others < ticks else replace(one, ticks=ticks)
 
 
 def _whole_or_parts(
     name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
 ) -> CompiledGraph:
     """Return a graph as one schedule or, if that does not fit or is far slower, in parts."""
-    whole, refused = None, CompileError("")
+    whole, refused, far = None, CompileError(""), _far_ticks(graph, chip)
     try:
-        whole = _best_passed(name, graph, chip, options, every=every, judge=judge)
+        whole = _best_passed(name, graph, chip, options, every=every, judge=judge, limit=far)
     except CompileError as error:
         refused = error
-    if whole is not None and not _may_gain(graph, whole.ticks, chip):
-        return whole.compiled
+    ticks = (whole.ticks or judge(whole.program, far)) if whole and judge else 0
+    if whole is not None and ticks < far:
+        return whole
 
     def compile_part(part: Graph) -> CompiledGraph:
         built = _of_part(options, part)
         found = _of_streams(name, part, chip, built, every=every, judge=judge)
         if found is not None:
             return _or_whole(found, name, part, chip, built, every=every, judge=judge)
-        return _best_passed(name, part, chip, built, every=every, judge=judge).compiled
+        return _best_passed(name, part, chip, built, every=every, judge=judge)
 
     plan = divided(expanded(graph, row_work(chip)))
     chooser = Chooser(EqualParts(chip, options, compile_part), judge)
@@ -173,10 +180,12 @@ def _whole_or_parts(
         parts = in_parts(name, graph, plan, chooser)
     except CompileError as error:
         if whole is not None:
-            return whole.compiled
+            return whole
         raise _of_whole(refused, error) from None
-    if whole is not None and judge is not None and whole.ticks <= judge(parts.program):
-        return whole.compiled
+    if whole is not None and judge is not None:
+        most = judge(parts.program, None)
+        if ticks <= most and judge(whole.program, most + 1) <= most:
+            return whole
     check_program(parts.program, chip)
     return parts
 
@@ -227,9 +236,7 @@ def _or_whole(
     if judge is None or found.streamed.ticks <= far * floor:
         return found
     whole = _passed_if_it_fits(name, graph, chip, options, every=every)
-    if whole is None or judge(found.program) <= judge(whole.program):
-        return found
-    return whole
+    return found if whole is None else _faster(found, whole, judge)
 
 
 def _sums_up(chip: Chip) -> bool:
@@ -251,34 +258,39 @@ def _of_streams(
     return _as_program(name, graph, chip, options, found, every=every)
 
 
-class _Judged(NamedTuple):
-    """A graph as one schedule, and the ticks that its program takes; 0 where nothing is judged."""
-
-    ticks: float
-    compiled: CompiledGraph
-
-
 def _best_passed(
-    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
-) -> _Judged:
+    name: str,
+    graph: Graph,
+    chip: Chip,
+    options: Options,
+    *,
+    every: bool,
+    judge: TickJudge | None,
+    limit: int | None = None,
+) -> CompiledGraph:
     """Return a graph as matrices or, of one convolution or product, as lines: the faster.
+
+    limit: programs of so many ticks or more are alike.
 
     Raises CompileError if neither fits.
     """
-    best, refused = None, CompileError("")
+    best: CompiledGraph | None = None
+    refused = CompileError("")
     try:
-        found = _passed(name, graph, chip, options, every=every)
-        best = _Judged(judge(found.program) if judge else 0, found)
+        best = _passed(name, graph, chip, options, every=every)
     except CompileError as error:
         refused = error
 
     def is_worth(ticks: int) -> bool:
-        return best is None or ticks < best.ticks
+        nonlocal best
+        if best is None or judge is None:
+            return best is None
+        if best.ticks is None:
+            best = replace(best, ticks=judge(best.program, limit))
+        return best.ticks is None or ticks < best.ticks
 
     for found in programs_of_lines(name, graph, chip, options, is_worth, every=every):
-        ticks = judge(found.program) if judge else 0
-        if is_worth(ticks):
-            best = _Judged(ticks, found)
+        best = found if best is None or judge is None else _faster(best, found, judge)
     if best is None:
         raise refused
     return best

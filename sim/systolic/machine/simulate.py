@@ -34,6 +34,7 @@ def simulate(
     values: bool = True,
     progress: Callable[[int, int], None] | None = None,
     spared: Spared = NOTHING,
+    limit_ticks: int | None = None,
 ) -> Outcome:
     """Run `program` on `chip` from the given memory contents.
 
@@ -47,14 +48,18 @@ def simulate(
         values: False computes times only (event engine); memories then keep their images.
         progress: called now and then with instructions done and instructions in all.
         spared: what the machine is spared (event engine, times only).
+        limit_ticks: a run that takes as many ticks is stopped (as `spared`).
 
     Raises:
         ProgramError: the program is not legal on the chip.
         SimulationError: deadlock, or memory that this host cannot hold.
+        LimitReachedError: the run takes `limit_ticks` or more.
 
     """
-    if spared != NOTHING and (values or engine == "register"):
-        raise ValueError("only the event engine can be spared anything, and only for times")
+    if (spared != NOTHING or limit_ticks is not None) and (values or engine == "register"):
+        raise ValueError(
+            "only the event engine can be spared anything, or stopped, and only for times"
+        )
     check_program(program, chip)
     memory = Memory(chip, program, images)
     recorder = Recorder(chip.units, frozenset(kinds), grid)
@@ -66,6 +71,13 @@ def simulate(
 
     with collector_at_rest():  # a run has many objects, and leaves no cycles of references
         trace = run_event(
-            chip, program, memory, recorder, values=values, progress=progress, spared=spared
+            chip,
+            program,
+            memory,
+            recorder,
+            values=values,
+            progress=progress,
+            spared=spared,
+            limit_ticks=limit_ticks,
         )
     return Outcome(trace, memory)

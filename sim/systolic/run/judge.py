@@ -7,15 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from systolic.errors import LimitReachedError
 from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine import simulate
 
 
-def judge_on(chip: Chip) -> Callable[[Program], int]:
-    """Return the function that gives the ticks a program takes on a chip, times only."""
+def judge_on(chip: Chip) -> Callable[[Program, int | None], int]:
+    """Return the function that gives the ticks a program takes on a chip, times only.
 
-    def ticks(program: Program) -> int:
-        return simulate(chip, program, values=False).trace.ticks
+    A program that takes `limit` ticks or more is not simulated to its end: it is given the limit.
+    """
+
+    def ticks(program: Program, limit: int | None = None) -> int:
+        try:
+            return simulate(chip, program, values=False, limit_ticks=limit).trace.ticks
+        except LimitReachedError:
+            assert limit is not None
+            return limit
 
     return ticks

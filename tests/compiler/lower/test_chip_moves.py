@@ -14,12 +14,14 @@ import systolic
 from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
+from support.packed import run
 from systolic.compiler import compile_graph
 from systolic.config import load_chip
 from systolic.isa import Copy
 from systolic.layout import Shape
 from systolic.shipped import CHIPS
-from systolic.workload import Graph, GraphBuilder, Tensor
+from systolic.workload import Graph, GraphBuilder, Tensor, TransposeAttributes
+from systolic.workload.options import Options
 
 
 def permuted(source: str, permutation: tuple[int, ...], out: str) -> Graph:
@@ -135,3 +137,52 @@ def test_more_rows_than_partitions_keep_their_lanes(rows: int) -> None:
     assert kinds["Copy"] <= 3 * -(-rows // 128)
     inputs = {"x": random_values(Random(rows), graph.shape("x"))}
     assert systolic.run(graph, hardware, inputs).summary["values"]["equal"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "chip", "alone", "engines"),
+    [
+        # 3,072 elements in each of 64 lanes.
+        (
+            permuted("s8[32,64,96]", (2, 1, 0), "s8[96,64,32]"), "ideal_128x128",
+            32 * 96, {"activation", "pooling"},
+        ),
+        # 32 copies of 64 bytes in each of 128 lanes are one.
+        (
+            permuted("s8[4,8,128,64]", (0, 2, 3, 1), "s8[4,128,64,8]"), "ideal_128x128",
+            4 * 8 * 64, {"activation", "pooling"},
+        ),
+        # Three tiles of 16 x 96 words.
+        (
+            permuted("s32[16,384,96]", (1, 0, 2), "s32[384,16,96]"), "patent_128x64",
+            3 * 16 * 96, {"activation", "pooling"},
+        ),
+        # 32 columns of 160 elements, each of two cycles of the array for the faster engine.
+        (
+            permuted("f16[2,16,256,80]", (3, 2, 1, 0), "f16[80,256,16,2]{2,3,0,1}"),
+            "multi_clock_128x128", 2 * 32 * 160, {"activation", "pooling"},
+        ),
+        # Elements 31 words apart take each engine two cycles or more.
+        (
+            permuted("s32[31,8,32]", (2, 1, 0), "s32[32,8,31]"), "neuroncore_v4",
+            2 * 31 * 32, {"gpsimd", "vector", "scalar"},
+        ),
+    ],
+)  # fmt: skip
+def test_engines_take_their_parts_of_one_copy(graph, chip, alone, engines) -> None:
+    """So they are done before one engine alone has taken all elements of a lane."""
+    result = systolic.run(graph, chip)
+    assert {each.engine for each in result.program.instructions} == engines
+    assert result.cycles < alone
+    hardware = load_chip(CHIPS / f"{chip}.toml")
+    _, inputs, outputs = run(graph, hardware)
+    (op,) = graph.operations
+    axes = op.attributes_as(TransposeAttributes).axes
+    np.testing.assert_array_equal(outputs["y"], inputs["x"].transpose(axes))
+
+
+def test_the_engine_that_the_user_names_makes_all_copies() -> None:
+    graph = permuted("s8[32,64,96]", (2, 1, 0), "s8[96,64,32]")
+    options = Options(drain_engine="pooling")
+    program = compile_graph("moved", graph, load_chip(CHIPS / "hbm3_128x128.toml"), options).program
+    assert {each.engine for each in program.instructions if isinstance(each, Copy)} == {"pooling"}

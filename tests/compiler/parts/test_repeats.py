@@ -112,9 +112,9 @@ def test_no_plan_is_simulated_without_effort():
     for effort in (0, 2, 12):
         count = []
 
-        def counting(program, count=count):
+        def counting(program, limit, count=count):
             count.append(program)
-            return judge(program)
+            return judge(program, limit)
 
         compile_graph("t", builder.graph(), chip, Options(effort=effort), judge=counting)
         asked.append(len(count))

@@ -259,9 +259,9 @@ def test_how_many_plans_are_judged_is_counted():
     chip, asked = load_chip(CHIPS / f"{IDEAL}.toml"), []
     judge = judge_on(chip)
 
-    def counting(program):
+    def counting(program, limit):
         asked.append(program)
-        return judge(program)
+        return judge(program, limit)
 
     compile_graph("test", chain(), chip, judge=counting)
     assert 2 <= len(asked) <= 24

@@ -18,7 +18,7 @@ from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.pixels import PooledPixels
 from systolic.compiler.ir.windows import AnyWindow
 from systolic.hw.datatypes import data_type
-from systolic.isa.instruction import Copy, OnEngine
+from systolic.isa.instruction import OnEngine
 from systolic.layout import Shape
 from systolic.spans import Span
 
@@ -450,16 +450,6 @@ class Layers:
         fixed = {home.matrix for home in homes}
         matrices = tuple(m if m.name in fixed else m.lying(rows=None) for m in self.matrices)
         return replace(self, matrices=matrices, homes=homes)
-
-    @property
-    def only_moves(self) -> bool:
-        """Return whether nodes only move elements on the chip, or unpack and pack them."""
-        copies = (
-            isinstance(node, MoveNode | UnpackNode | PackNode)
-            or (isinstance(node, ConvertNode) and node.step.cls is Copy)
-            for node in self.nodes
-        )
-        return not self.dram and all(copies)
 
     def shown(self, tensor: str) -> Axes:
         """Return the axes as which a kept output stands in the state buffer."""

@@ -91,7 +91,7 @@ class SteppedWindow:
     holder: str
     first: int
     step: int
-    within: MatrixWindow | DigitWindow | None = None
+    within: MatrixWindow | None = None
 
     def number(self, number: int) -> int:
         """Return which of the holder's matrices holds this matrix."""
@@ -203,58 +203,6 @@ class MatrixWindow:
         ]
 
 
-ColumnSteps = tuple[tuple[int, int], ...]
-"""(size, columns of the holder from one index to the next), major to minor."""
-
-
-@dataclass(frozen=True, slots=True)
-class DigitWindow:
-    """A matrix at the digits of its places in a holder, which is one tile.
-
-    down, first: the holder's row and column of the first element; the matrix's rows are rows of the
-    holder side by side. batch, cols: the steps of the matrices, and of the columns of each. tall:
-    if there are more rows than that, the others begin at the holder's first row again, `along`
-    columns on (0: all lie side by side).
-    """
-
-    holder: str
-    down: int
-    first: int
-    batch: ColumnSteps
-    cols: ColumnSteps
-    tall: int = 0
-    along: int = 0
-
-    def number(self, number: int) -> int:
-        """Return which of the holder's matrices holds this matrix: the only one."""
-        return 0
-
-    def row(self, row: int) -> int:
-        """Return the holder's row of a row."""
-        return self.down + (row % self.tall if self.tall else row)
-
-    def column(self, row: int, col: int) -> int:
-        """Return the first column of the holder's tile, which has all of them."""
-        return 0
-
-    def columns(self, number: int, row: int, cols: Span) -> Integers:
-        """Return the holder's column of each of these columns, in a row."""
-        found: Integers = self._start(number, row) + _stepped(self.cols)[cols.first : cols.stop]
-        return found
-
-    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
-        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
-        start = self._start(number, row)
-        return [
-            Segment(part.first, part.count, start + part.base, part.pairs)
-            for part in _stepped_segments(self.cols, cols)
-        ]
-
-    def _start(self, number: int, row: int) -> int:
-        beyond = row // self.tall * self.along if self.tall else 0
-        return self.first + int(_stepped(self.batch)[number]) + beyond
-
-
 @dataclass(frozen=True, slots=True)
 class PartWindow:
     """A part of every element of a matrix, its byte or its half: a matrix of u8 or of u16.
@@ -268,7 +216,7 @@ class PartWindow:
     many: int
     part: int
     dtype: str
-    within: MatrixWindow | DigitWindow | None = None
+    within: MatrixWindow | None = None
 
     def number(self, number: int) -> int:
         """Return which of the holder's matrices holds this matrix."""
@@ -331,17 +279,3 @@ def _among(outer: Spread, inner: Spread, logical: Integers) -> Integers:
 def _segments(outer: Spread, inner: Spread, cols: Span) -> tuple[Segment, ...]:
     steps = _places(outer, inner)[2]
     return tuple(segments(np.ascontiguousarray(steps[cols.first : cols.stop])))
-
-
-@lru_cache(maxsize=4096)
-def _stepped(steps: ColumnSteps) -> Integers:
-    """Return the place of each index, as columns from the first."""
-    found = np.zeros(1, np.int64)
-    for size, step in steps:
-        found = (found[:, None] + step * np.arange(size)).ravel()
-    return found
-
-
-@lru_cache(maxsize=65536)
-def _stepped_segments(steps: ColumnSteps, cols: Span) -> tuple[Segment, ...]:
-    return tuple(segments(_stepped(steps)[cols.first : cols.stop]))

@@ -34,7 +34,7 @@ from systolic.compiler.ir.nodes import (
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved, as_interleaved
 from systolic.compiler.ir.pixels import PixelWindow
-from systolic.compiler.ir.windows import DigitWindow, FoldedWindow, MatrixWindow, PartWindow
+from systolic.compiler.ir.windows import FoldedWindow, MatrixWindow, PartWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -284,16 +284,6 @@ class Matrices:
         )
         return self.add(matrix)
 
-    def at_digits(self, holder: Matrix, window: DigitWindow, rows: int, cols: int) -> Matrix:
-        """Return a matrix, or a batch of them, at the digits of places in a holder."""
-        matrix = replace(
-            holder.seen_in(window, self.new_name(holder.tensor)),
-            dims=(*(size for size, _ in window.batch), rows, cols),
-            axes=((), ()),
-            block=(block_rows(self.chip), cols),
-        )
-        return self.add(matrix)
-
     def whole_rows(self, tensor: str, dims: tuple[int, ...], axes: Axes, tall: int) -> Matrix:
         """Return a matrix of u8 for a node to make, in tiles of whole rows, `tall` of them."""
         name, block = self.new_name(tensor), (tall, dims[-1])
@@ -326,7 +316,7 @@ class Matrices:
         if not parts_turned(self.chip, source.dtype):
             self.node(TurnNode, (self.carried(source),), result)
             return
-        if not isinstance(source.window, MatrixWindow | DigitWindow | None):
+        if not isinstance(source.window, MatrixWindow | None):
             window, source = source, self.temporary(source, source.dtype, source.cols)
             self.node(ConvertNode, (window,), source)
         given = turned_as(self.chip, source.dtype)
@@ -360,7 +350,7 @@ class Matrices:
 
     def _part(self, matrix: Matrix, many: int, number: int, dtype: str) -> Matrix:
         """Return one byte, or one half, of every element of a matrix, as a matrix within it."""
-        assert isinstance(matrix.window, MatrixWindow | DigitWindow | None)
+        assert isinstance(matrix.window, MatrixWindow | None)
         window = PartWindow(matrix.holder, many, number, dtype, matrix.window)
         found = matrix.seen_in(window, self.new_name(matrix.tensor))
         return self.add(replace(found, dtype=dtype))

@@ -33,13 +33,6 @@ def check_room(graph: Graph, chip: Chip) -> None:
         _check_together(what, [graph.tensor(name) for name in at_home], chip)
 
 
-def bytes_at_home(graph: Graph, chip: Chip) -> int:
-    """Return the least bytes of a partition that all tensors at home on the chip take together."""
-    names = dict.fromkeys((*graph.inputs, *graph.outputs))
-    tensors = [tensor for name in names if (tensor := graph.tensor(name)).home == "state_buffer"]
-    return sum(_taken(tensor, chip)[0] for tensor in tensors)
-
-
 def _check_alone(name: str, tensor: Tensor, chip: Chip) -> None:
     taken, partitions = _taken(tensor, chip)
     room = chip.state_buffer.bytes_per_partition

@@ -117,7 +117,7 @@ class Chooser:
     def _ticks(self, compiled: CompiledGraph) -> int:
         if id(compiled) not in self.ticks:
             if self.judge is not None and len(compiled.program.instructions) <= MOST_JUDGED:
-                ticks = self.judge(compiled.program)
+                ticks = compiled.ticks or self.judge(compiled.program, None)
             else:
                 ticks = estimated_ticks(compiled.scheduled.drafts, self.equal.chip)
             self.ticks[id(compiled)] = ticks

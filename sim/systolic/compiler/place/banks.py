@@ -32,7 +32,7 @@ from systolic.compiler.ir.nodes import (
     TurnNode,
 )
 from systolic.compiler.ir.pixels import PixelWindow
-from systolic.compiler.place.free_bytes import ALIGNMENT, End, Wish
+from systolic.compiler.place.free_bytes import End, Wish
 from systolic.hw.spec import Chip
 from systolic.spans import Interval
 
@@ -74,9 +74,7 @@ class BanksByRole:
         self._of_lanes = _read_once_per_lane(layers)
         self._turn = dict.fromkeys(ROLES, 0)
         self._besides = _besides(layers)
-        self._multiplied_with = _multiplied_with(layers)
         self._bank_bytes = chip.state_buffer.bank_bytes
-        self._bytes = chip.state_buffer.bytes_per_partition
 
     def wish_of(self, matrix: str) -> Wish:
         """Return the wish for the place of a matrix's next tile."""
@@ -111,33 +109,6 @@ class BanksByRole:
         ranges = [*wish.ranges, *(bank for ring in rings for bank in ring)]
         free = [bank for bank in ranges if bank.first // self._bank_bytes not in taken]
         return replace(wish, ranges=tuple(free)) if free else wish
-
-    def multiplied_with(self, matrix: str) -> tuple[str, ...]:
-        """Return the matrices that products read in the same cycles as this one."""
-        return self._multiplied_with.get(matrix, ())
-
-    def across(
-        self, matrix: str, wish: Wish, size: int, before: int, taken: Collection[int] = ()
-    ) -> Wish:
-        """Return a wish for `size` bytes of a matrix, of them `before` before a bank's end.
-
-        If no such bytes are free, the wish stays as it is. Both banks are rather none of those that
-        are taken by what is read in the same cycles, and then banks of the matrix's role.
-        """
-        ring = self._rings.get(self._roles.get(matrix, "result"), Ring())
-        own = range(ring.first + 1, ring.first + ring.count)
-        ends = [*range(self._bank_bytes, self._bytes, self._bank_bytes)]
-        ends.sort(key=lambda end: end // self._bank_bytes not in own)
-        ends.sort(key=lambda end: {*self._banks_at(end)}.isdisjoint(taken), reverse=True)
-        first = (end - before // ALIGNMENT * ALIGNMENT for end in ends)
-        halves = [
-            Interval(start, start + size) for start in first if 0 <= start <= self._bytes - size
-        ]
-        return replace(wish, ranges=(*halves, *wish.ranges))
-
-    def _banks_at(self, end: int) -> tuple[int, int]:
-        """Return the two banks between which a byte is."""
-        return end // self._bank_bytes - 1, end // self._bank_bytes
 
     def wish(self, role: Role) -> Wish:
         """Return the wish for the place of a role's next tile: the banks of the role in turn."""
@@ -213,18 +184,6 @@ def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
             if made.name in gone_over and made.block is not None and made.window is None:
                 found[made.name] = tuple(sorted({*read, streamed} - {made.name}))
     return {name: read for name, read in found.items() if read}
-
-
-def _multiplied_with(layers: Layers) -> dict[str, tuple[str, ...]]:
-    """Return, for each operand of products, the holders of the operands that are read with it."""
-    holders = {matrix.name: matrix.holder for matrix in layers.matrices}
-    found: dict[str, tuple[str, ...]] = {}
-    for node in layers.nodes:
-        if isinstance(node, MultiplyNode):
-            one, other = (holders[name] for name in node.inputs[:2])
-            found[one] = (*found.get(one, ()), other)
-            found[other] = (*found.get(other, ()), one)
-    return found
 
 
 def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ring]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from weakref import proxy
 
 import numpy as np
 
 from systolic.arrays import Mask
-from systolic.compiler.cost.side_by_side import LEAST_CYCLES, bytes_of_first
 from systolic.compiler.ir.nodes import Layers, Matrix, MultiplyNode, RowsNode, TurnNode
 from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.ir.parts import Made
@@ -59,9 +57,6 @@ class OnChip:
             (node.output for node in layers.nodes if isinstance(node, MultiplyNode)),
             tiled.waited_columns,
         )
-        read = {self.matrices[name].holder for node in layers.nodes for name in node.inputs}
-        made = {self.matrices[node.output].holder for node in layers.nodes if node.output}
-        self._moved_last = made - read if layers.only_moves else set[str]()
         self.banks = BanksByRole(layers, chip)
         columns = {name: blocks.block[1] for name, blocks in self._blocks.items()}
         self._halves = halves_of(layers, chip, columns)
@@ -77,9 +72,6 @@ class OnChip:
             lambda tile: of_tiles._piece_bytes(tile),
         )
         self.multiplies = any(isinstance(node, MultiplyNode) for node in layers.nodes)
-        self.shares_copies = layers.only_moves
-        """Whether several engines make one copy side by side."""
-        self._nodes = len(layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
         self._parts_made: dict[MatrixTile, tuple[str, list[Made]]] = {}
@@ -138,43 +130,6 @@ class OnChip:
         piece = columns * self.element_bytes(tile)
         return piece if piece < self.size_bytes(tile) else 0
 
-    @cached_property
-    def _across(self) -> frozenset[str]:
-        """Return the matrices that lie across two banks, so that engines share their copies.
-
-        There are none unless some are large, and all have room together. If not all may have gaps
-        of a bank before them, tiles of more than a bank have none. Beside other work none do.
-        """
-        alone = [matrix for matrix in self.matrices.values() if matrix.window is None]
-        if not self.shares_copies or not alone:
-            return frozenset()
-        if whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
-            return frozenset()
-        if any(m.lies.rows is None and self._blocks[m.name].count > 1 for m in alone):
-            return frozenset()
-        sizes = {matrix.name: self._bytes_of(matrix) for matrix in alone}
-        widest = max(data_type(matrix.dtype).size_bytes for matrix in alone)
-        if max(sizes.values()) <= LEAST_CYCLES * widest:
-            return frozenset()
-        bank, room = self.chip.state_buffer.bank_bytes, self.memory.room.size_bytes
-        need = sum(in_words(self._bytes_of(matrix)) for matrix in alone)
-        for most in (room, bank):
-            chosen = frozenset(name for name, size in sizes.items() if size <= most)
-            if need + len(chosen) * bank <= room:
-                return chosen
-        return frozenset()
-
-    @property
-    def copies_at_once(self) -> bool:
-        """Return whether the copies of all tiles may be made together, since none has to leave."""
-        return self._nodes == 1 and bool(self._across)
-
-    def _bytes_of(self, matrix: Matrix) -> int:
-        """Return the bytes of each partition of a matrix of one tile, or of unbroken rows."""
-        if matrix.lies.rows is not None:
-            return self._fixed_bytes(matrix)
-        return sum(map(self.size_bytes, self.all_tiles(matrix)))
-
     def _wish_of(self, tile: MatrixTile) -> Wish:
         """Return the wish for a tile's place: apart from what is read while it is streamed.
 
@@ -195,24 +150,9 @@ class OnChip:
         if tile.matrix in self._in_one_bank:
             size, count = self.chip.state_buffer.bank_bytes, self.chip.state_buffer.banks
             return replace(wish, ranges=(*wish.ranges, *Ring(0, count, size)), only=True)
-        if tile.matrix in self._across:
-            return self._across_banks(tile.matrix, wish, self.size_bytes(tile))
         if not besides:
             return self._in_halves(tile, wish)
         return self.banks.apart(tile.matrix, wish, self._banks_of_all(besides))
-
-    def _across_banks(self, matrix: str, wish: Wish, size: int) -> Wish:
-        """Return a wish for `size` bytes of a matrix across two banks.
-
-        Half of them lie in each. What two engines write, and nothing else moves on, is divided as
-        they are fast: each writes in one bank.
-        """
-        if matrix in self._moved_last:
-            before = bytes_of_first(self.chip, in_words(size))
-        else:
-            before = in_words(size) // 2
-        taken = self._banks_of_all(self.banks.multiplied_with(matrix))
-        return self.banks.across(matrix, wish, in_words(size), before, taken)
 
     def _in_halves(self, tile: MatrixTile, wish: Wish) -> Wish:
         """Return the wish for a tile in a graph where queues share some tiles."""
@@ -418,8 +358,6 @@ class OnChip:
             if besides and size <= self.chip.state_buffer.bank_bytes:
                 own = self.banks.wish_of(matrix.name)
                 wish = self.banks.apart(matrix.name, own, self._banks_of_all(besides))
-            if matrix.name in self._across:
-                wish = self._across_banks(matrix.name, wish, size)
         if (byte := _byte(matrix)) is not None:
             wish = Wish("low", [Interval(byte, byte + in_words(size))], only=True)
         found = self.memory.fix(starts, size, wish, forever=matrix.lies.keep)

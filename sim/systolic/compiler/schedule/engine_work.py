@@ -19,8 +19,6 @@ from systolic.compiler.cost.engines import (
     on_cheapest,
     some_engine_does,
 )
-from systolic.compiler.cost.side_by_side import side_by_side
-from systolic.compiler.ir.copy_cuts import joined
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import COPY, select
@@ -59,7 +57,6 @@ class EngineWork:
         self.given: dict[str, int] = {}
         self.engine = ""
         self._goes_over: dict[str, str] = {}
-        self._copies: list[tuple[Copy, Region, Region]] = []
 
     @cached_property
     def drain_engine(self) -> str:
@@ -154,34 +151,9 @@ class EngineWork:
         if isinstance(node, ConvertNode) and node.reduced:
             fields["reduced"], sums = self._sums_of(node, number, *where)
             wrote.append(sums)
-        if self._tiles.shares_copies:
-            copy = step(engine="", target=made, **fields)
-            if isinstance(copy, Copy):
-                self._copies.append((copy, region, target.region))
-                if not self._tiles.copies_at_once:
-                    self.copy_together()
-                return
         wanted = self.engine or self._left_to(node, step(engine="", target=made, **fields), made)
         written = on_cheapest(self._chip, self._options, step, busy, wanted, target=made, **fields)
         self.add(written, regions, wrote)
-
-    def copy_together(self) -> None:
-        """Make the copies that `convert` has put off: all of its node, if there is no other node.
-
-        Those at equal distances are one copy if several engines share it.
-        """
-        held, self._copies = self._copies, []
-        sources = {region.name: region for _, region, _ in held}
-        targets = {region.name: region for _, _, region in held}
-        copies = [copy for copy, _, _ in held]
-        chosen = self.engine or self._options.drain_engine
-        whole = [] if chosen else joined(copies)
-        shared = [side_by_side(self._chip, self._soonest(copy)) for copy in whole]
-        if all(len(parts) == 1 for parts in shared):
-            shared = [(copy,) for copy in copies]
-        for parts in shared:
-            for part in parts if len(parts) > 1 else (self._soonest(parts[0], self._busy),):
-                self.add(part, sources.values(), targets.values())
 
     def _left_to(self, node: MultiplyNode | ConvertNode, work: OnEngine, made: Access) -> str:
         """Return the engine that takes sums of images out, as another one goes over them ("": any).
@@ -215,16 +187,6 @@ class EngineWork:
         takes_out = engine_cycles(self._chip, others[0], work) * self._chip.period(others[0])
         goes = engine_cycles(self._chip, able[0], goes_over) * self._chip.period(able[0])
         return others[0] if takes_out <= goes * AS_FAST else ""
-
-    def _soonest(self, copy: Copy, busy: dict[str, int] | None = None) -> Copy:
-        """Return a copy in its best words on the engine that is done with it first.
-
-        busy: the ticks that engines have been given; they count, and are updated.
-        """
-        ends = {"source": copy.source, "target": copy.target}
-        found = on_cheapest(self._chip, self._options, COPY, busy, self.engine, **ends)
-        assert isinstance(found, Copy)
-        return found
 
     def _sums_of(self, node: ConvertNode, number: int, rows: Span, cols: Span) -> HeldAccess:
         """Return the place of the sums of a segment of columns."""

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from systolic.arrays import Integers
 from systolic.compiler.cost.engines import in_best_words
 from systolic.compiler.cost.moves import moving_engine
-from systolic.compiler.cost.side_by_side import side_by_side
 from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
@@ -55,7 +54,6 @@ class MoveMaker:
     def move(self, task: Task, node: MoveNode) -> None:
         """Copy the elements that one tile has of another."""
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
-        shared = self._tiles.shares_copies and not self._options.drain_engine
         for piece in self._pieces(node.change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
             engine = self._engine(piece, out_of.dtype)
@@ -64,8 +62,7 @@ class MoveMaker:
                 self._transfers.within(out_of, into, source.region, target.region)
                 continue
             copy = in_best_words(self._tiles.chip, copy)
-            for part in side_by_side(self._tiles.chip, copy) if shared else (copy,):
-                self._drafts.add(part, (source.region,), (target.region,))
+            self._drafts.add(copy, (source.region,), (target.region,))
 
     def _engine(self, piece: Piece, dtype: str) -> str | None:
         """Return the engine that copies a piece; None if DMA does."""

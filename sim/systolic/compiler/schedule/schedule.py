@@ -237,7 +237,6 @@ class _Scheduler:
             self._begin_images(number)
             self._task(task)
             self._begun = self._begun or task.kind is not StoreNode
-        self._engines.copy_together()
         self.turns.results.finish()
         self._memory.begin(len(self._tiled.tasks))
         makers = {each.matrix: each.layer for each in self._layers.kept}

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from systolic.compiler.ir.copy_cuts import joined
 from systolic.compiler.ir.dependencies import Region
+from systolic.compiler.ir.joined_copies import joined
 from systolic.compiler.schedule.engine_work import EngineWork, HeldAccess
 from systolic.compiler.schedule.sums import SumBanks
 from systolic.hw.datatypes import PSUM_WORD_BYTES

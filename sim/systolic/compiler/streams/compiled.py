@@ -41,6 +41,9 @@ from systolic.isa import Access, MatMul, OnEngine
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
+SHARED = 1, 2, 4
+"""Among how many queues a copy may be shared where streams that do not depend meet."""
+
 
 class Planned(NamedTuple):
     """A frame, its plan, about the ticks it takes, and whether these were simulated."""
@@ -262,7 +265,7 @@ class _Planner:
                 found.append((sum(planned.ticks for planned in chosen), chosen))
                 continue
             tried = {tuple(p.plan for p in chosen): chosen}
-            for most in (1, 2, 4):
+            for most in SHARED:
                 few = [
                     min(each, key=lambda p: (_copies(p.plan) > most, p.ticks))._replace(frame=f)
                     for each, f in zip(plans, way, strict=True)
@@ -271,7 +274,8 @@ class _Planner:
             for some in tried.values():
                 drafts = self._together(some)
                 if drafts is not None:
-                    found.append((self._ticks(drafts), some))
+                    least = min((ticks for ticks, _ in found), default=math.inf)
+                    found.append((self._ticks(drafts, least), some))
         return min(found, key=lambda each: each[0])[1] if found else None
 
     def _frame(self, frame: StreamFrame) -> list[Planned]:
@@ -300,13 +304,14 @@ class _Planner:
             size = self._bytes(planned)
             if fitting and size > left.bytes:
                 continue
-            parts = [self._together([planned._replace(frame=f)]) for f, _ in shortened(planned)]
-            if None in parts:
+            made = [self._together([planned._replace(frame=f)]) for f, _ in shortened(planned)]
+            parts = [drafts for drafts in made if drafts is not None]
+            if len(parts) < len(made):
                 continue
             fitting.append(planned)
-            if left.allows(size, sum(len(part or ()) for part in parts)):
-                ticks = [self._ticks(part) for part in parts if part is not None]
-                found.append(planned._replace(ticks=_in_full(planned, ticks), judged=1))
+            if left.allows(size, sum(map(len, parts))):
+                ticks = self._in_full(planned, parts, _least_ticks(found, each.plan))
+                found.append(planned._replace(ticks=ticks, judged=1))
             if left.is_over or len(found) == self.options.effort:
                 break
         return sorted(found, key=lambda planned: planned.ticks) or fitting[:1]
@@ -321,11 +326,26 @@ class _Planner:
             for n, side in enumerate(frame.sides)
         )
 
-    def _ticks(self, drafts: Sequence[Draft]) -> int:
-        """Return the ticks that drafts take as a program."""
+    def _in_full(self, planned: Planned, parts: Sequence[Sequence[Draft]], least: float) -> float:
+        """Return the ticks of a frame from those of the shorter ones; if not less, `least` or more.
+
+        A shorter frame is taken to last no longer than one with more tiles.
+        """
+        ticks = self._ticks(parts[0], least)
+        if len(parts) == 1 or ticks >= least:
+            return ticks
+        (_, few), (_, many) = shortened(planned)
+        assert planned.plan.cut is not None
+        times = (tile_count(planned.frame, planned.plan.cut) - few) / (many - few)
+        longer = self._ticks(parts[1], ticks + (least - ticks) / times + 1)
+        return ticks + (longer - ticks) * times
+
+    def _ticks(self, drafts: Sequence[Draft], least: float) -> int:
+        """Return the ticks that drafts take as a program; if not less than `least`, so many."""
         assert self.judge is not None
         program = synchronise_drafts("judged", drafts).program
-        return self.judge(waits_for_engines(program, self.chip))
+        limit = None if least == math.inf else math.ceil(least)
+        return self.judge(waits_for_engines(program, self.chip), limit)
 
     def _together(self, planned: Sequence[Planned]) -> tuple[Draft, ...] | None:
         """Return the drafts of frames alone, tensors in turn; None if one does not fit."""
@@ -429,14 +449,13 @@ def shortened(planned: Planned) -> list[tuple[StreamFrame, int]]:
     ]
 
 
-def _in_full(planned: Planned, ticks: Sequence[int]) -> float:
-    """Return the ticks of a frame from the ticks of the shorter ones."""
-    if len(ticks) == 1:
-        return ticks[0]
-    (_, few), (_, many) = shortened(planned)
-    assert planned.plan.cut is not None
-    rest = tile_count(planned.frame, planned.plan.cut) - few
-    return ticks[0] + (ticks[1] - ticks[0]) * rest / (many - few)
+def _least_ticks(found: Sequence[Planned], plan: StreamPlan) -> float:
+    """Return the fewest ticks of plans that are taken before this one if it takes as many.
+
+    They leave as many queues to others (`_Planner.best`).
+    """
+    most = next((n for n in SHARED if _copies(plan) <= n), math.inf)
+    return min((each.ticks for each in found if _copies(each.plan) <= most), default=math.inf)
 
 
 def _spans(

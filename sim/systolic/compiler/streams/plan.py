@@ -33,8 +33,9 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.workload.options import Options
 
-TickJudge = Callable[[Program], int]
-"""Returns the ticks that a program takes."""
+TickJudge = Callable[[Program, int | None], int]
+"""Returns the ticks that a program takes; the limit, if there is one and it takes as many or more.
+"""
 
 ALIKE = 2
 """How many plans of one cut are simulated: those that differ in slots and queues alone."""

@@ -37,7 +37,7 @@ from systolic.compiler.ir.nodes import (
     spread_place,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
-from systolic.compiler.ir.windows import DigitWindow, PartWindow, StridedWindow
+from systolic.compiler.ir.windows import PartWindow, StridedWindow
 from systolic.compiler.tile.stored_places import StoredPlaces
 from systolic.spans import Span
 
@@ -129,15 +129,12 @@ class _Verifier:
     def _elements(self, name: str) -> npt.NDArray[np.bool_]:
         """Return where a matrix has elements of its tensor, if there is padding between them.
 
-        None are beyond the last row of a strand, nor between the digits of places in tiles.
+        None are beyond the last row of a strand.
         """
         within = [
-            (Span(window.row(rows.first), rows.count), window.columns(number, rows.first, every))
+            (m.rows, window.columns(0, 0, Span(0, m.cols)))
             for m in self._matrices.values()
-            if m.holder == name and (window := _spaced(m)) is not None
-            for every in (Span(0, m.cols),)
-            for number in range(1 if isinstance(window, StridedWindow) else m.matrices)
-            for rows in _side_by_side(m.rows, window)
+            if m.holder == name and (window := _strand(m)) is not None
         ]
         found = np.full_like(self._written[name], not within)
         if (diagonal := self._diagonals.get(name)) is not None:
@@ -145,7 +142,7 @@ class _Verifier:
             for _, down, across in diagonal.tiles():
                 found[:, down.first : down.stop, across.first : across.stop] = True
         for rows, columns in within:
-            found[:, rows.first : rows.stop, columns] = True
+            found[:, :rows, columns] = True
         return found
 
     # What tasks read and write
@@ -431,16 +428,10 @@ class _Verifier:
         return BrokenPassError("tile", f"{self._where}: {message}")
 
 
-def _spaced(matrix: Matrix) -> StridedWindow | DigitWindow | None:
-    """Return where a matrix lies in a holder that has padding beside it; None if it lies else."""
+def _strand(matrix: Matrix) -> StridedWindow | None:
+    """Return where a strand, or a part of its elements, lies in its holder; None: it is none."""
     window = matrix.window.within if isinstance(matrix.window, PartWindow) else matrix.window
-    return window if isinstance(window, StridedWindow | DigitWindow) else None
-
-
-def _side_by_side(rows: int, window: StridedWindow | DigitWindow) -> list[Span]:
-    """Return the rows of a matrix, in parts whose rows are rows of the holder side by side."""
-    tall = (window.tall if isinstance(window, DigitWindow) else 0) or rows
-    return [Span(first, min(tall, rows - first)) for first in range(0, rows, tall)]
+    return window if isinstance(window, StridedWindow) else None
 
 
 def _needed_rows(node: MultiplyNode, stationary: Matrix, task: Task) -> Sequence[int]:

@@ -41,12 +41,13 @@ def run_event(
     progress: Progress | None = None,
     shuffle: random.Random | None = None,
     spared: Spared = NOTHING,
+    limit_ticks: int | None = None,
 ) -> Trace:
     """Run `program` and return its Trace; `memory` is changed in place.
 
     `spared` takes something off the machine (for times only: `values` is False then).
     `shuffle` builds the units in a random order, which must not matter (a test says so).
-    Raises SimulationError on deadlock.
+    Raises SimulationError on deadlock, LimitReachedError if it takes `limit_ticks` or more.
     """
     env = TickEnvironment()
     context = Context(
@@ -64,6 +65,7 @@ def run_event(
         on_done=_counter(len(program.instructions), progress),
         dram=_channels(chip, program, recorder),
         fetch=(fetch := _fetch(env, chip, program, recorder)),
+        limit_ticks=limit_ticks,
     )
     units = _build(context, spared)
     if shuffle:

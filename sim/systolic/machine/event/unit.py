@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from systolic.errors import LimitReachedError
 from systolic.hw.spec import Chip, Dma, Engine, PEArray
 from systolic.isa import Buffer, Instruction, Post, Program, Wait
 from systolic.machine.event.pe_array.row_order import ProductForm
@@ -37,7 +38,8 @@ class Context:
 
     is_split: each partition of the state buffer has ports of its own. timeline_use: the ticks for
     which each slot of a timeline was granted, of all streams that had it. shared: what a core of a
-    chip of several has from that chip; None: there is one core.
+    chip of several has from that chip; None: there is one core. limit_ticks: a run that takes as
+    many is stopped.
     """
 
     env: TickEnvironment
@@ -54,6 +56,7 @@ class Context:
     on_done: Callable[[], None]
     dram: Channels | None = None
     fetch: Supply | None = None
+    limit_ticks: int | None = None
     end: int = 0
     port_use: dict[Port, list[Beats]] = field(default_factory=dict)
     timeline_use: dict[Timeline, int] = field(default_factory=dict)
@@ -78,9 +81,14 @@ class Context:
         return lost.winner if self.shared is None else self.shared.winner(lost)
 
     def retire(self, index: int, end: int) -> None:
-        """Count an instruction whose last act ends at tick `end`."""
+        """Count an instruction whose last act ends at tick `end`.
+
+        Raises LimitReachedError if the run takes too long.
+        """
         if end > self.end:
             self.end = end
+            if self.limit_ticks is not None and end >= self.limit_ticks:
+                raise LimitReachedError(f"stopped: it takes {self.limit_ticks} ticks or more")
         self.on_done()
         if self.shared is not None:
             self.shared.end(index, end)

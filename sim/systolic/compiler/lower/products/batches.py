@@ -250,13 +250,6 @@ class Batches:
                 self._window_on_chip(tensor, view, seen, given=True)
                 return
 
-    def may_lie_for(self, tensor: str, axes: Axes) -> bool:
-        """Return whether an input on the chip lies so that a product takes this view, or may."""
-        shape = self._builder.graph.shape(tensor)
-        lies = as_rows(self._builder.graph.tensor(tensor), self._builder.chip)
-        seen = lies.axes if lies else physical(shape)
-        return seen == axes or self._rows_on_chip(tensor, axes) is not None
-
     def may_be_made_on_chip(self, tensor: str, axes: Axes) -> bool:
         """Return whether `made_on_chip` has matrices for a product that makes this view."""
         return self._rows_made_on_chip(tensor, axes) is not None
@@ -375,10 +368,6 @@ class Batches:
             builder.dram.alias(held.name, tensor, groups.shape)
             self._to_store[tensor] = held, groups
         return self._within(tensor, way.axes, held, groups)
-
-    def lies_as(self, tensor: str, axes: Axes, matrix: Matrix) -> None:
-        """Note the matrices `axes` of a batch, which lie within another matrix."""
-        self._windows[tensor, axes] = matrix.name
 
     def _within(self, tensor: str, axes: Axes, held: Matrix, groups: BatchGroups) -> Matrix:
         """Return the matrices of a batch, which lie within the tiles of its groups."""

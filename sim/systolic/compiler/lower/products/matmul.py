@@ -24,7 +24,6 @@ from systolic.compiler.ir.nodes import Axes, Matrix, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.products.folded_rows import FoldedRows
-from systolic.compiler.lower.products.product_places import lies_in_reach
 from systolic.compiler.lower.products.product_strands import made_in_strands, strands_of_result
 from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
@@ -56,8 +55,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     mapping, cycles = _mapping(builder, op, sizes)
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
-        if not lies_in_reach(builder, name, axes):
-            builder.batches.place(name, axes)
+        builder.batches.place(name, axes)
     work = _array_work(builder, op, sizes, mapping)
     views = sizes.lhs, sizes.rhs, out
     of_lhs, of_rhs, of_out = _beside(builder, op, views, cycles, work)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from systolic.compiler.ir.nodes import Axes, Matrix, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved
-from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, SteppedWindow
+from systolic.compiler.ir.windows import MatrixWindow, SteppedWindow
 from systolic.compiler.lower.builder import LayerBuilder
 
 
@@ -53,15 +53,13 @@ def _has_steps(matrix: Matrix) -> bool:
             return matrix.block is not None and matrix.block[1] >= matrix.cols
         case MatrixWindow(inner=inner):
             return len(inner.axes[-1]) == 1
-        case DigitWindow(cols=cols):
-            return len(cols) == 1
     return False
 
 
 def _stepped(builder: LayerBuilder, matrix: Matrix, first: int, cols: int, step: int) -> Matrix:
     """Return every `step`-th of some columns of a matrix, from `first` on, as a matrix."""
     within = matrix.window
-    assert within is None or isinstance(within, MatrixWindow | DigitWindow)
+    assert within is None or isinstance(within, MatrixWindow)
     window = SteppedWindow(matrix.holder, first, step, within)
     block = matrix.block[0] if matrix.block else block_rows(builder.chip), cols
     made = matrix.seen_in(window, builder.new_name(matrix.tensor))

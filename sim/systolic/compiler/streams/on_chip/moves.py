@@ -95,11 +95,13 @@ def chip_move(
     written.sort(key=_by_ticks)
     if judge is None or len(written) < 2 or not written[0].ticks:
         return written[0] if written else None
-    judged = []
+    judged: list[ChipMove] = []
+    limit = None
     for each in (w for w in written[:JUDGED] if w.ticks <= NEAR * written[0].ticks):
         program = synchronise_drafts("judged", tuple(each.stage.drafts.found)).program
-        ticks = judge(waits_for_engines(program, chip)) if program.instructions else 0
+        ticks = judge(waits_for_engines(program, chip), limit) if program.instructions else 0
         judged.append(replace(each, ticks=ticks))
+        limit = min(ticks + 1, limit or ticks + 1)
     return min(judged, key=_by_ticks)
 
 
