@@ -390,10 +390,11 @@ class ConvolutionEmitter:
         if sum(copy.lanes for copy in copies) < len(tile):
             yield begin, whole
         elif fresh or lines.strips > 1:
+            end = begin + whole
             first = max(copy.to for copy in copies)
             stop = min(copy.to + copy.elements for copy in copies)
-            yield from ((begin, first - begin) for _ in range(first > begin))
-            yield from ((stop, begin + whole - stop) for _ in range(stop < begin + whole))
+            found = ((begin, first), (stop, end)) if first <= stop else ((begin, end),)
+            yield from ((at, upto - at) for at, upto in found if at < upto)
         behind = begin + row
         if fresh and tap == lines.windows.size[0] - 1 and behind < lines.held:
             yield behind, lines.held - behind
