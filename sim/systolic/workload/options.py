@@ -81,8 +81,8 @@ class Options:
         bool,
         Field(
             description="whether a convolution of few channels, or of one filter for each channel, "
-            "may be done with zeros between its weights, which make NaN of an infinity's "
-            "neighbours"
+            "or a product by one matrix, may be done with zeros between its weights, which make NaN "
+            "of an infinity's neighbours"
         ),
     ] = True
     tile_columns: Annotated[

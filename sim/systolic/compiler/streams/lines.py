@@ -38,10 +38,10 @@ def lies_in_order(shape: Shape, *axes: int) -> bool:
 def as_images(shape: Shape) -> Shape | None:
     """Return matrices [..., pixels, channels] as images of one row; of four dimensions as they are.
 
-    None if there are more dimensions, or tiles.
+    None if there are fewer than two dimensions or more than four, or tiles.
     """
     more, layout = 4 - shape.rank, shape.layout
-    if more < 0 or layout.tiles:
+    if not 0 <= more <= 2 or layout.tiles:
         return None
     at, padded = shape.rank - 2, layout.padded_dimensions or shape.dims
     order = tuple(axis + more if axis >= at else axis for axis in layout.minor_to_major)
