@@ -81,7 +81,7 @@ class Options:
         bool,
         Field(
             description="whether a convolution of few channels, or of one filter for each channel, "
-            "or a product by one matrix, may be done with zeros between its weights, which make NaN "
+            "or a product by one matrix, may be done with zeros between weights, which make NaN "
             "of an infinity's neighbours"
         ),
     ] = True
