@@ -82,15 +82,12 @@ def test_values_none_gives_the_same_cycles(capsys, tmp_path):
 
 
 def test_a_choice_among_plans_is_told(capsys):
-    """With room for all tiles there is one plan; with less, the line names the plan's bytes."""
+    """A lone product on the chip has one plan; several have an estimate near the run's cycles."""
     path, lone = (str(RUNS / f"{name}.toml") for name in ("matmul_chain", "matmul_1024_onchip"))
-    few = "chip.state_buffer.bytes_per_partition=6144"
     assert call(["compile", lone, "--after", "tile"]) == 0
-    assert "planned as for" not in capsys.readouterr().out
-    assert call(["compile", path, "--after", "tile", "--set", few]) == 0
-    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("planned as for")]
-    words = line.replace(",", "").split()
-    room_bytes, cycles = int(words[3]), int(words[-2])
-    assert 0 < room_bytes < 6144
-    run = systolic.run(load_run(path, [few]), values=False)
+    assert "several plans" not in capsys.readouterr().out
+    assert call(["compile", path, "--after", "tile"]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if "several plans" in x]
+    cycles = int(line.split()[-2])
+    run = systolic.run(load_run(path), values=False)
     assert cycles == pytest.approx(run.cycles, rel=0.2)

@@ -11,11 +11,14 @@ import pytest
 import random_works
 
 from systolic.compiler import compile_graph
+from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.pipeline import CERTAIN
 from systolic.config import load_chip
 from systolic.errors import LimitReachedError
 from systolic.machine import simulate
 from systolic.run.judge import judge_on
 from systolic.shipped import CHIPS, chips_of_one_core
+from systolic.workload import GraphBuilder
 
 WORKS = 14
 MOST_ELEMENTS = 1 << 11
@@ -49,3 +52,14 @@ def test_a_stopped_run_says_so():
     for settings in ({"engine": "register"}, {"values": True}):
         with pytest.raises(ValueError, match="or stopped, and only for times"):
             simulate(chip, program, limit_ticks=ticks, **settings)
+
+
+def test_a_schedule_that_is_surely_near_its_parts_is_not_simulated():
+    chip, asked = load_chip(CHIPS / "ideal_128x128.toml"), []
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "bf16[256,512]"), builder.tensor("w", "bf16[512,384]")
+    builder.matmul(x, w, "f32[256,384]", name="y")
+    found = compile_graph("t", builder.graph(), chip, judge=lambda *given: asked.append(given) or 1)
+    assert not asked
+    ticks = simulate(chip, found.program, values=False).trace.ticks
+    assert ticks < CERTAIN * estimated_ticks(found.scheduled.drafts, chip)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
 from systolic.compiler.compiled import CompiledGraph
+from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.given_places import has_its_places, without_places
 from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import ConvertNode, Layers
@@ -49,6 +50,9 @@ from systolic.workload.options import Options
 
 FAR = 12
 """A graph that takes this many times the least that its parts take is tried in parts too."""
+
+CERTAIN = 4
+"""A program does not take this many times its estimate: what estimates leave out are lost ports."""
 
 NEAR, FEW = 4, 64
 """Streams of so few instructions are compared from a lower ratio on, at next to no cost, where the
@@ -119,7 +123,7 @@ def _in_stretches(
     def compile_stretch(part: Graph) -> CompiledGraph:
         far, own = _far_ticks(part, chip), _of_part(options, part)
         found = _best_passed(name, part, chip, own, every=every, judge=judge, limit=far)
-        if judge is not None and (found.ticks or judge(found.program, far)) >= far:
+        if judge is not None and _takes(found, far, judge):
             raise CompileError("a stretch takes far more than its parts at least")
         return found
 
@@ -147,6 +151,16 @@ def _far_ticks(graph: Graph, chip: Chip) -> int:
     return int((NEAR if plan.relaid else FAR) * plan.floor_ticks(chip)) + 1
 
 
+def _takes(compiled: CompiledGraph, ticks: int, judge: TickJudge) -> bool:
+    """Return whether a program takes so many ticks, by its estimate if that is much less."""
+    chip = compiled.chip
+    if compiled.ticks is not None:
+        return compiled.ticks >= ticks
+    about = compiled.plan.cycles * chip.period("pe_array")
+    about = about or estimated_ticks(compiled.scheduled.drafts, chip)
+    return about * CERTAIN > ticks and judge(compiled.program, ticks) >= ticks
+
+
 def _faster(one: CompiledGraph, other: CompiledGraph, judge: TickJudge) -> CompiledGraph:
     """Return the program that takes fewer ticks; of equal ones the first."""
     ticks = judge(one.program, None) if one.ticks is None else one.ticks
@@ -163,8 +177,7 @@ def _whole_or_parts(
         whole = _best_passed(name, graph, chip, options, every=every, judge=judge, limit=far)
     except CompileError as error:
         refused = error
-    ticks = (whole.ticks or judge(whole.program, far)) if whole and judge else 0
-    if whole is not None and ticks < far:
+    if whole is not None and (judge is None or not _takes(whole, far, judge)):
         return whole
 
     def compile_part(part: Graph) -> CompiledGraph:
@@ -184,7 +197,7 @@ def _whole_or_parts(
         raise _of_whole(refused, error) from None
     if whole is not None and judge is not None:
         most = judge(parts.program, None)
-        if ticks <= most and judge(whole.program, most + 1) <= most:
+        if far <= most and judge(whole.program, most + 1) <= most:
             return whole
     check_program(parts.program, chip)
     return parts

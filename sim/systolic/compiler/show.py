@@ -68,14 +68,10 @@ def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
             f"of {loops.chunk} vectors accumulate together; {loops.outer} outermost; about "
             f"{loops.estimate} cycles{_by_rows(loops)}"
         )
+    if compiled.plan.room_bytes < compiled.chip.state_buffer.bytes_per_partition:
+        yield f"planned as for {compiled.plan.room_bytes} bytes of a partition"
     if compiled.plan.cycles:
-        room_bytes = compiled.plan.room_bytes
-        whole = room_bytes == compiled.chip.state_buffer.bytes_per_partition
-        planned = "all bytes" if whole else f"{room_bytes} bytes"
-        yield (
-            f"planned as for {planned} of a partition: the best of several plans, about "
-            f"{compiled.plan.cycles} cycles"
-        )
+        yield f"the best of several plans, about {compiled.plan.cycles} cycles"
     saving = compiled.saving
     order = sum(
         max(0, n - 1) for n in Counter(i.queue for i in compiled.program.instructions).values()

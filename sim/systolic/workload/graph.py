@@ -7,7 +7,7 @@ row of `systolic.workload.operations.table.OPERATIONS`, by which a graph is chec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -35,10 +35,14 @@ class Graph:
     operations: tuple[Operation, ...]
     named: tuple[str, ...] = ()
     wide: tuple[tuple[str, str], ...] = ()
+    _by_name: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", dict(self.tensors))
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of that name."""
-        return dict(self.tensors)[name]
+        return self._by_name[name]
 
     def shape(self, name: str) -> Shape:
         """Return the shape of a tensor."""

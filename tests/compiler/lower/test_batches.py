@@ -79,7 +79,6 @@ def test_batches_in_groups_are_right_and_cost_the_same_on_both_engines(
 
 @pytest.mark.parametrize("way", [" is brought in whole rows of all its matrices",
                                  " is brought in whole rows of its matrices,",
-                                 " is brought matrix by partition",
                                  " is stored in whole rows of all its matrices",
                                  " is stored in whole rows of its matrices,"])  # fmt: skip
 def test_the_random_batches_take_every_way(way: str) -> None:

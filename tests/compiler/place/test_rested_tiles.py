@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,11 +9,10 @@ import pytest
 import systolic
 from support.blocks import psum, state
 from support.chips import ideal_chip
-from systolic.compiler import compile_graph, plans
+from systolic.compiler import compile_graph
 from systolic.compiler.cost.pace import array_ticks
 from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.place import tiles
-from systolic.compiler.schedule.schedule import Scheduled
 from systolic.isa import MatMul
 from systolic.workload import Graph, GraphBuilder
 
@@ -52,23 +49,6 @@ def product(vectors: int) -> Graph:
     x, w = builder.tensor("x", f"bf16[{vectors},128]{{0,1}}"), builder.tensor("w", "bf16[128,64]")
     builder.matmul(x, w, f"f32[{vectors},64]", name="y")
     return builder.graph()
-
-
-@pytest.mark.parametrize(("near", "schedules"), [(1000.0, 1), (0.5, 2)])
-def test_a_work_is_planned_once_if_it_is_near_the_array(monkeypatch, near, schedules):
-    """No plan takes half of the array's time; then smaller tiles are planned too."""
-    found: list[Scheduled] = []
-    planned = plans.schedule
-
-    def noted(*of_plan: Any, **more: Any) -> Scheduled:
-        found.append(planned(*of_plan, **more))
-        return found[-1]
-
-    monkeypatch.setattr(plans, "NEAR", near)
-    monkeypatch.setattr(plans, "schedule", noted)
-    monkeypatch.setattr(plans, "MOST_TRIED", 0)
-    assert compile_graph("large", product(32), CHIP).plan.scheduled.evictions
-    assert len(found) == schedules
 
 
 def test_the_array_takes_a_vector_of_each_tile_for_each_row():

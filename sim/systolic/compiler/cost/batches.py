@@ -15,7 +15,6 @@ from systolic.compiler.cost.dma import (
     wastes_bursts,
 )
 from systolic.compiler.cost.dram import Streams, in_turn_cycles
-from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import batch_groups
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
@@ -67,22 +66,6 @@ def groups_cost(chip: Chip, shape: Shape, axes: Axes, groups: int, beside: Besid
     all_queues = (every + beside.queue_cycles) // chip.dma.useful_queues
     first, moving = (_in_array_cycles(chip, cycles) for cycles in (first, all_queues))
     return first + max(beside.work_on(chip, shape, axes), moving - first)
-
-
-def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Beside) -> int:
-    """Return about how many cycles a batch takes that comes with a matrix on each partition.
-
-    views: of the rows that are brought, and of the matrices that are turned. The product waits
-    until all matrices are turned.
-    """
-    held, turned = views
-    copies = -(-math.prod(shape.dims[d] for d in held[-2]) // block_rows(chip))
-    queues = queues_of_tile(chip, longest_run_bytes(shape, held))
-    every = _moving(chip, shape, held, queues) // queues + copies * dma_latency_cycles(chip)
-    dims = [math.prod(shape.dims[d] for d in group) for group in turned]
-    first = _in_array_cycles(chip, every) + turn_cost(chip, dims, shape.element_type)
-    others = _in_array_cycles(chip, beside.queue_cycles // chip.dma.useful_queues)
-    return first + max(beside.work_cycles, others)
 
 
 def apart_cost(chip: Chip, shape: Shape, axes: Axes, beside: Beside) -> int:

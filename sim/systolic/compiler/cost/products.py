@@ -147,9 +147,8 @@ class ProductToCut:
 
     tile: T(p,q); sizes in bytes; streamed: operands come from DRAM; chunk: vectors of one multiply;
     counts: how many stationary tiles and chunks there are; layer: the operation; room_bytes: the
-    bytes of each partition of the state buffer to plan with; most_sums: as many as have room are to
-    grow side by side, so that operands which come slowly are used for many of them;
-    pooled: windows of the result are reduced by an engine, which should begin early.
+    bytes of each partition of the state buffer to plan with; pooled: windows of the result are
+    reduced by an engine, which should begin early.
     """
 
     P: int
@@ -163,7 +162,6 @@ class ProductToCut:
     counts: tuple[int, int]
     layer: str
     room_bytes: int
-    most_sums: bool = False
     pooled: bool = False
 
 
@@ -195,20 +193,19 @@ def _rated(
 ) -> tuple[tuple[int, int, int], Loops]:
     """Return the loops and their cost: first the cycles, then how few sums stand side by side.
 
-    With `most_sums` the sums come first. What is pooled has few of them: its first pixels are there
-    sooner then, and an engine needs more cycles for the windows than the array for the sums.
+    What is pooled has few of them: its first pixels are there sooner then, and an engine needs more
+    cycles for the windows than the array for the sums.
     """
     p, q = group
     cycles = array_cycles(chip, (work.P, work.Q, work.K), work.dtype, q)
-    preference = -q
+    second, preference = -p * q, -q
     if work.streamed:
         moved = _traffic(chip, work, (p, q * chunk), outer)
         cycles = max(cycles, moved + p * q * chunk)
         preference = abs(p * chip.pe_array.cols - q * chunk)  # squares share the most
-    first, second = (-p * q, cycles) if work.most_sums else (cycles, -p * q)
-    if work.pooled and not work.most_sums:
+    if work.pooled:
         second, preference = q, -p
-    return (first, second, preference), Loops(group, chunk, outer, cycles)
+    return (cycles, second, preference), Loops(group, chunk, outer, cycles)
 
 
 def _group_bytes(chip: Chip, work: ProductToCut, group: tuple[int, int], chunk: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from weakref import proxy
@@ -17,7 +16,6 @@ from systolic.compiler.ir.tasks import MatrixTile, Tiled, tiling
 from systolic.compiler.ir.windows import PartWindow
 from systolic.compiler.place.banks import BanksByRole, Ring
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
-from systolic.compiler.place.halves import halves_of
 from systolic.compiler.place.residency import Residency, Resident
 from systolic.errors import RoomError
 from systolic.hw.datatypes import data_type
@@ -58,8 +56,6 @@ class OnChip:
             tiled.waited_columns,
         )
         self.banks = BanksByRole(layers, chip)
-        columns = {name: blocks.block[1] for name, blocks in self._blocks.items()}
-        self._halves = halves_of(layers, chip, columns)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
         of_tiles = proxy(self)  # they hold the memory; were they held by it, they would stay
@@ -151,17 +147,8 @@ class OnChip:
             size, count = self.chip.state_buffer.bank_bytes, self.chip.state_buffer.banks
             return replace(wish, ranges=(*wish.ranges, *Ring(0, count, size)), only=True)
         if not besides:
-            return self._in_halves(tile, wish)
-        return self.banks.apart(tile.matrix, wish, self._banks_of_all(besides))
-
-    def _in_halves(self, tile: MatrixTile, wish: Wish) -> Wish:
-        """Return the wish for a tile in a graph where queues share some tiles."""
-        if not self._halves.matrices:
             return wish
-        held = Counter(n for r in self.memory.resident.values() for n in self._banks_of(r))
-        halved = tile.matrix in self._halves.matrices
-        found = self._halves.halved if halved else self._halves.within
-        return found(wish, in_words(self.size_bytes(tile)), held)
+        return self.banks.apart(tile.matrix, wish, self._banks_of_all(besides))
 
     def _banks_of_all(self, matrices: Collection[str]) -> set[int]:
         """Return the banks in which tiles of matrices lie."""

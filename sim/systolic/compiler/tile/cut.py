@@ -38,7 +38,7 @@ from systolic.compiler.ir.windows import PartWindow
 from systolic.compiler.tile.gathers import GatherCutter
 from systolic.compiler.tile.moves import crosswise, tile_pairs
 from systolic.compiler.tile.order import TaskOrder
-from systolic.compiler.tile.products import PlanLimits, ProductCutter
+from systolic.compiler.tile.products import ProductCutter
 from systolic.compiler.tile.tiles import Tiles
 from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
@@ -52,13 +52,10 @@ def cut_tiles(
     chip: Chip,
     options: Options,
     room_bytes: int | None = None,
-    *,
-    most_sums: bool = False,
 ) -> Tiled:
     """Return the tasks of all nodes.
 
     room_bytes: the bytes of each partition of the state buffer to plan with (None: all of them).
-    most_sums: let as many sums of a product grow side by side as have room, whatever the estimate.
 
     Raises CompileError if `options` ask for an impossible group or impossible tiles.
     """
@@ -66,9 +63,7 @@ def cut_tiles(
     columns = tile_columns(layers, chip, options, room_bytes)
     block = block_rows(chip), columns
     tiles, order = Tiles(layers, block), TaskOrder(layers, block)
-    products = ProductCutter(
-        layers, chip, options, PlanLimits(room_bytes, most_sums), (tiles, order)
-    )
+    products = ProductCutter(layers, chip, options, room_bytes, (tiles, order))
     cutter = _Cutter(layers, chip, room_bytes, products, (tiles, order))
     for first, stop in _turns_together(layers):
         before = order.count

@@ -89,9 +89,11 @@ class TaskOrder:
 
     def add_sums(self, tasks: Sequence[Task], ahead: int) -> None:
         """Add the tasks of a group of sums. ahead: before each, turns of that many from it on."""
+        prepared = 0
         for place, task in enumerate(tasks):
-            for soon in tasks[place : place + ahead]:
+            for soon in tasks[prepared : place + ahead]:
                 self.prepare(soon)
+            prepared = place + ahead
             self.add(task)
         self._ends.append(len(self._tasks) - 1)
 

@@ -8,7 +8,7 @@ others stream (`loaded_pixels`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from systolic.compiler.cost.engines import some_engine_fills
 from systolic.compiler.cost.products import ProductToCut, choose_loops, part_of_last, turning_banks
@@ -33,18 +33,6 @@ MOST_LEAD = 3
 """The most sweeps of a batch by which a turn precedes its use: turns take banks of sums."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLimits:
-    """What a plan allows to products.
-
-    room_bytes: the bytes of each partition of the state buffer to plan with. most_sums: let as many
-    sums grow side by side as have room, whatever the estimate.
-    """
-
-    room_bytes: int
-    most_sums: bool
-
-
 class ProductCutter:
     """Cuts products one after another. loops: of each product, by the number of its node."""
 
@@ -53,17 +41,22 @@ class ProductCutter:
         layers: Layers,
         chip: Chip,
         options: Options,
-        limits: PlanLimits,
+        room_bytes: int,
         growing: tuple[Tiles, TaskOrder],
     ) -> None:
-        """Begin with no loops. growing: the tiles of all matrices, and the order so far."""
-        self._layers, self._chip, self._options, self._limits = layers, chip, options, limits
+        """Begin with no loops.
+
+        room_bytes: the bytes of each partition of the state buffer to plan with. growing: the tiles
+        of all matrices, and the order so far.
+        """
+        self._layers, self._chip, self._options = layers, chip, options
+        self._room_bytes = room_bytes
         self._tiles, self._order = growing
         self._matrices, self._block = self._tiles.matrices, self._tiles.block
         self.loops: list[tuple[int, Loops]] = []
         self._loaded: set[str] = set()
         self._brought = 0.0
-        self._late_rows = LateRows(layers, chip, limits.room_bytes)
+        self._late_rows = LateRows(layers, chip, room_bytes)
         self._last_product = max(
             (number for number, node in enumerate(layers.nodes) if isinstance(node, MultiplyNode)),
             default=-1,
@@ -177,7 +170,7 @@ class ProductCutter:
         vectors = loops.group[0] * loops.group[1] * loops.chunk * -(-a.rows // p)
         sweep = (vectors + min(p, a.rows)) * array.cycles_per_vector[b.dtype]
         latency = result_cycles(self._chip, min(array.cols, a.rows)) + array.rows
-        room = self._limits.room_bytes // (4 * turned) - 1
+        room = self._room_bytes // (4 * turned) - 1
         return max(0, min(MOST_LEAD, -(-latency // sweep), room))
 
     def _choose(
@@ -209,13 +202,12 @@ class ProductCutter:
             chunk,
             counts,
             node.layer,
-            self._limits.room_bytes,
-            self._limits.most_sums,
+            self._room_bytes,
             out.holder in self._pooled,
         )
         loops = choose_loops(self._chip, self._options, work)
         sweep = len(k_tiles(self._chip, K)) - 1
-        if self._turned_bytes((a, b), loops) * 4 <= self._limits.room_bytes:
+        if self._turned_bytes((a, b), loops) * 4 <= self._room_bytes:
             return loops, sweep, banks
         spare = turning_banks(self._chip, self._options, b.dtype)
         spared = choose_loops(self._chip, self._options, work, spare_banks=spare)
@@ -271,7 +263,7 @@ class ProductCutter:
         """
         (some, others), (a, b) = group, operands
         array, K = self._chip.pe_array, a.rows
-        room = self._limits.room_bytes // 2
+        room = self._room_bytes // 2
         for matrix, columns in ((a, some), (b, others)):
             if matrix.source.kind != "state_buffer":
                 width = sum(span.count for span in columns) * data_type(matrix.dtype).size_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.compiler.cost.turns import carrier, parts_turned, placed_as
+from systolic.compiler.cost.turns import carrier, placed_as
 from systolic.compiler.ir.on_chip.homes import in_unbroken_rows, lies_unbroken
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
 from systolic.errors import CompileError, RoomError
@@ -72,24 +72,6 @@ def goes_in_blocks(
     except CompileError:
         return False
     return _array_takes(chip, before)
-
-
-def may_be_carried(
-    source: Tensor, result: Tensor, permutation: Sequence[int], chip: Chip, options: Options
-) -> bool:
-    """Return whether many small matrices can be turned in blocks, in another type or as bytes."""
-    before, dtype = source.shape, source.shape.element_type
-    chosen = options.via or options.block or before.layout.tiles or result.shape.layout.tiles
-    if chosen or _array_takes(chip, before):
-        return False
-    if carrier(chip, dtype) is None and not parts_turned(chip, dtype):
-        return False
-    matrices = recognise_transpose(before, result.shape, permutation)
-    try:
-        check_room(matrices, chip, options)
-    except CompileError:
-        return False
-    return before.rank > 2
 
 
 def _tiles_allow(

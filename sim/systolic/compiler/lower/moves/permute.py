@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.nodes import Axes, BounceNode, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.moves.blocks import (
     blocks_of,
     check_room,
     goes_in_blocks,
-    may_be_carried,
 )
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -26,7 +24,7 @@ from systolic.compiler.lower.recognise import (
     recognise_rows,
     recognise_transpose,
 )
-from systolic.compiler.lower.views import home_views, physical
+from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Home, Operation, TransposeAttributes
@@ -58,7 +56,7 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         permutation,
         builder.chip,
         builder.options,
-    ) or _blocks_are_cheaper(builder, op, permutation):
+    ):
         _in_blocks(builder, op, recognise_transpose(before, after, permutation))
     else:
         _see(builder, source, op.output, permutation)
@@ -73,21 +71,6 @@ def _home(builder: LayerBuilder, op: Operation) -> Home | None:
             f"elements in a byte, so no blocks can be chosen"
         )
     return None if packed else both_at(builder.graph, op)
-
-
-def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
-    """Return whether to turn small matrices in blocks, in another type, not to change the view."""
-    graph, chip, (name,) = builder.graph, builder.chip, op.inputs
-    source, result = graph.tensor(name), graph.tensor(op.output)
-    if not may_be_carried(source, result, permutation, chip, builder.options):
-        return False
-    matrices = recognise_transpose(source.shape, result.shape, permutation)
-    wanted = [
-        tuple(tuple(permutation[d] for d in group) for group in axes)
-        for axes in home_views(result.shape)
-    ]
-    blocks = turn_cost(chip, matrices.dims, source.shape.element_type)
-    return blocks < builder.change_cost(name, physical(source.shape), wanted, blocks + 1)
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:

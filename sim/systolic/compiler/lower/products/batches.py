@@ -17,18 +17,16 @@ from systolic.arrays import Integers
 from systolic.compiler.cost.batches import (
     ALONE,
     Beside,
-    across_cost,
     apart_cost,
     apart_queue_cycles,
     groups_cost,
     queue_cycles,
     sharing_queues,
 )
-from systolic.compiler.cost.dma import longest_run_bytes, queues_of_tile, wastes_bursts
-from systolic.compiler.cost.turns import carrier
+from systolic.compiler.cost.dma import wastes_bursts
 from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
 from systolic.compiler.ir.change_of_view import Spread
-from systolic.compiler.ir.nodes import Axes, Matrix, TurnNode
+from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.on_chip.homes import as_rows, lies_unbroken
 from systolic.compiler.ir.windows import MatrixWindow
@@ -65,7 +63,7 @@ class Batches:
         """Bring the matrices of a batch many at a time; None if nothing is gained.
 
         beside: what happens meanwhile. Without a product, the next operation asks for views of the
-        tensor. A tensor in several groups, or with a matrix on each partition, has no such views.
+        tensor. A tensor in several groups has no such views.
         """
         builder = self._builder
         if not (_can_be_grouped(axes) and builder.dram.holds(tensor) and self._may_arrange()):
@@ -76,10 +74,6 @@ class Batches:
         if builder.dram.of(tensor) != tensor:  # a matrix comes as soon as it has been moved there
             beside = replace(beside, in_turn_cycles=None)
         best, apart = self._best_to_bring(shape, axes, beside)
-        alone = beside == ALONE or not _is_dense(shape)
-        across = None if alone else self._cost_across(shape, axes, beside)
-        if across is not None and across < min(apart, best.cycles if best else apart):
-            return self._across(tensor, axes, across)
         if best is None or best.cycles >= apart * self._preference(shape, axes, best):
             return None
         self._note(tensor, "brought", best, apart)
@@ -111,56 +105,6 @@ class Batches:
         whole = batch_groups(shape, best.axes, best.groups)
         apart = all(wastes_bursts(chip, shape, view) for view in (axes, swap(axes)))
         return NEARLY if apart and not wastes_bursts(chip, whole.shape, whole.tiles) else 1.0
-
-    def _cost_across(self, shape: Shape, axes: Axes, beside: Beside) -> int | None:
-        """Return about how many cycles a batch takes with its matrices on partitions at first."""
-        chip, dtype = self._builder.chip, shape.element_type
-        before, turned = _across(shape, axes)
-        tall = math.prod(shape.dims[d] for d in turned.rows[-2])
-        fits = tall <= block_rows(chip) and all(
-            self._has_room(shape, math.prod(shape.dims[d] for d in held[-1]))
-            for held in (before.held, turned.held)
-        )
-        if not fits or carrier(chip, dtype) != dtype:
-            return None
-        return across_cost(chip, shape, (before.held, before.rows), beside)
-
-    def _across(self, tensor: str, axes: Axes, cycles: int) -> Matrix:
-        """Bring a batch in long runs, a matrix to a partition, and turn it column by column.
-
-        Of [batch, M, K] row by row a run is a whole matrix. The matrix [batch, K] of each m is
-        turned, and all of them together are [K, batch and M], in which every matrix lies.
-        """
-        builder = self._builder
-        shape, dims = builder.dram.shape(tensor), builder.graph.shape(tensor).dims
-        before, turned = _across(shape, axes)
-        held = builder.place_matrix(
-            shape,
-            before.held,
-            tensor,
-            dram=builder.dram.of(tensor),
-            shared=queues_of_tile(builder.chip, longest_run_bytes(shape, before.held)),
-            height=block_rows(builder.chip),
-        )
-        made = builder.place_matrix(
-            Shape(shape.element_type, dims),
-            turned.held,
-            tensor,
-            shared=1,
-            height=block_rows(builder.chip),
-        )
-        source, target = (
-            builder.within(
-                holder, MatrixWindow(holder.name, Spread(dims, side.held), Spread(dims, side.rows))
-            )
-            for holder, side in ((held, before), (made, turned))
-        )
-        builder.node(TurnNode, (source,), target)
-        builder.choose(
-            f"{tensor} is brought matrix by partition and turned (about {cycles} cycles with the "
-            f"product)"
-        )
-        return self._within(tensor, axes, made, BatchGroups(shape, turned.held, axes))
 
     def _turned(self, shape: Shape, axes: Axes) -> dict[Axes, int]:
         """Return the views that can become `axes`, and about how many cycles their turns take."""
@@ -387,23 +331,6 @@ class Batches:
                 whole = BatchGroups(builder.graph.shape(tensor), seen, axes)
                 return self._within(tensor, axes, held, whole)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """A holder of a batch, and the matrices within it that are turned."""
-
-    held: Axes
-    rows: Axes
-
-
-def _across(shape: Shape, axes: Axes) -> tuple[_Side, _Side]:
-    """Return how a batch [batch..., rows, columns] lies before and after its columns are turned."""
-    *batches, rows, cols = axes
-    batch = tuple(axis for group in batches for axis in group)
-    before = batch, tuple(axis for axis in shape.layout.major_to_minor if axis not in batch)
-    after = rows, (*cols, *batch)
-    return _Side(before, (cols, batch, rows)), _Side(after, (cols, rows, batch))
 
 
 def _least(ways: Sequence[_InGroups]) -> _InGroups | None:
