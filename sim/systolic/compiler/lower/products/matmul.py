@@ -68,7 +68,6 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
         return
     result = _result(builder, op, out, of_out)
     builder.node(MultiplyNode, operands, result, fold=rows.fold)
-    builder.batches.store(op.output)
 
 
 def _array_work(builder: LayerBuilder, op: Operation, axes: _ProductAxes, mapping: Mapping) -> int:
