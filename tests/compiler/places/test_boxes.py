@@ -41,6 +41,13 @@ def test_one_tensor(layout):
         check(dims, [[Along(shape, 0), Along(shape, 1)]], [shape.linear_index])
 
 
+@pytest.mark.parametrize("layout", ["{0:T(2,8)}", "{0:T(4,8)(2,1)}", "{0:T(8)}"])
+def test_a_vector_in_tiles_of_two_sizes(layout):
+    for size in range(1, 40):
+        shape = Shape.parse(f"f32[{size}]{layout}")
+        check((size,), [[Along(shape, 0)]], [shape.linear_index])
+
+
 def test_a_slice_of_one_layout_beside_another_and_a_repeated_row():
     rng = Random(3)
     for _ in range(150):
