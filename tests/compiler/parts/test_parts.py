@@ -94,6 +94,16 @@ def normalised(rng: Random):
     return builder.graph()
 
 
+def tiled(rng: Random):
+    """Return two products that share an operand, all of them in tiles."""
+    builder, layout = GraphBuilder("dram"), rng.choice(["{1,0:T(4,4)}", "{0,1:T(2,4)}"])
+    x = builder.tensor("x", f"f32[9,6]{layout}")
+    for name in ("y", "z"):
+        w = builder.tensor(f"{name}_w", f"f32[6,13]{layout}")
+        builder.matmul(x, w, f"f32[9,13]{layout}", name=name)
+    return builder.graph()
+
+
 def run_in_parts(graph, chip, rng):
     """Run a graph in parts; its values are those of the reference, on both engines."""
     compiled = parts_of(graph, chip)
@@ -130,7 +140,7 @@ def test_convolutions_that_do_not_fit(seed):
     assert run.summary["values"]["equal"]
 
 
-@pytest.mark.parametrize("make", [pooled, product, normalised])
+@pytest.mark.parametrize("make", [pooled, product, normalised, tiled])
 def test_other_work_that_does_not_fit(make):
     rng = Random(3)
     run_in_parts(make(rng), small_chip(128), rng)
