@@ -23,7 +23,6 @@ from systolic.compiler.cost.batches import (
     queue_cycles,
     sharing_queues,
 )
-from systolic.compiler.cost.dma import wastes_bursts
 from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
@@ -36,8 +35,6 @@ from systolic.layout import Layout, Shape
 
 ROOM = 8
 """A tile of a batch that is brought takes no more than this part of a partition."""
-NEARLY = 1.15
-"""One group is taken if it takes at most this many times the cycles of several."""
 ROOM_STORED = 4
 """A tile of a group that is stored takes no more than this part of a partition."""
 
@@ -74,7 +71,7 @@ class Batches:
         if builder.dram.of(tensor) != tensor:  # a matrix comes as soon as it has been moved there
             beside = replace(beside, in_turn_cycles=None)
         best, apart = self._best_to_bring(shape, axes, beside)
-        if best is None or best.cycles >= apart * self._preference(shape, axes, best):
+        if best is None or best.cycles >= apart:
             return None
         self._note(tensor, "brought", best, apart)
         matrix = self._grouped(tensor, shape, best, builder.dram.of(tensor))
@@ -94,17 +91,6 @@ class Batches:
         ]
         apart = min(apart_cost(chip, shape, view, beside) + turn for view, turn in seen.items())
         return _least(found), apart
-
-    def _preference(self, shape: Shape, axes: Axes, best: _InGroups) -> float:
-        """Return how many times the cycles matrix by matrix the best groups may take.
-
-        Short runs of single matrices bring the same bursts again and again. They also open rows of
-        DRAM again, which no estimate of a tensor by itself knows of.
-        """
-        chip = self._builder.chip
-        whole = batch_groups(shape, best.axes, best.groups)
-        apart = all(wastes_bursts(chip, shape, view) for view in (axes, swap(axes)))
-        return NEARLY if apart and not wastes_bursts(chip, whole.shape, whole.tiles) else 1.0
 
     def _turned(self, shape: Shape, axes: Axes) -> dict[Axes, int]:
         """Return the views that can become `axes`, and about how many cycles their turns take."""
@@ -334,15 +320,8 @@ class Batches:
 
 
 def _least(ways: Sequence[_InGroups]) -> _InGroups | None:
-    """Return the best groups: one group, unless several are better by far.
-
-    The estimate of several knows nothing of queues that wait for one another's direction.
-    """
-    best = min(ways, key=lambda way: way.cycles, default=None)
-    whole = min((way for way in ways if way.groups == 1), key=lambda way: way.cycles, default=None)
-    if best and whole and whole.cycles <= best.cycles * NEARLY:
-        return whole
-    return best
+    """Return the best groups; of several that are as good, the fewest."""
+    return min(ways, key=lambda way: (way.cycles, way.groups), default=None)
 
 
 def _can_be_grouped(axes: Axes) -> bool:
