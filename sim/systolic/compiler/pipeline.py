@@ -8,9 +8,8 @@ pass's folder) of the rules on which the next pass relies. The program is checke
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
 from systolic.collector import collector_at_rest
 from systolic.compiler.arrival_plans import with_arrivals
@@ -37,7 +36,6 @@ from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
 from systolic.compiler.schedule.verify import verify_drafts, verify_references
 from systolic.compiler.streams.compiled import StreamedGraph, convolved, streamed
-from systolic.compiler.streams.convolved import convolutions
 from systolic.compiler.streams.plan import TickJudge
 from systolic.compiler.streams.table import with_padded_images
 from systolic.compiler.sync.semaphores import synchronise_drafts
@@ -123,8 +121,8 @@ def _in_stretches(
     """
 
     def compile_stretch(part: Graph) -> CompiledGraph:
-        found = _passed(name, part, chip, _of_part(options, part), every=every)
-        far = _far_ticks(part, chip, options)
+        far, own = _far_ticks(part, chip), _of_part(options, part)
+        found = _best_passed(name, part, chip, own, every=every, judge=judge, limit=far)
         if judge is not None and _takes(found, far, judge):
             raise CompileError("a stretch takes far more than its parts at least")
         return found
@@ -147,51 +145,47 @@ def _of_part(options: Options, part: Graph) -> Options:
     return replace(options, identity="built", operations=asked)
 
 
-def _far_ticks(graph: Graph, chip: Chip, options: Options) -> int:
+def _far_ticks(graph: Graph, chip: Chip) -> int:
     """Return from how many ticks on one schedule of a graph may take more than its parts."""
-    parts = expanded(graph, row_work(chip))
-    if options.structural_zeros and any(convolutions(parts, chip)):
-        return 0
-    plan = divided(parts)
+    plan = divided(expanded(graph, row_work(chip)))
     return int((NEAR if plan.relaid else FAR) * plan.floor_ticks(chip)) + 1
 
 
 def _takes(compiled: CompiledGraph, ticks: int, judge: TickJudge) -> bool:
     """Return whether a program takes so many ticks, by its estimate if that is much less."""
     chip = compiled.chip
+    if compiled.ticks is not None:
+        return compiled.ticks >= ticks
     about = compiled.plan.cycles * chip.period("pe_array")
     about = about or estimated_ticks(compiled.scheduled.drafts, chip)
     return about * CERTAIN > ticks and judge(compiled.program, ticks) >= ticks
 
 
-def _fastest(found: Sequence[CompiledGraph], judge: TickJudge) -> CompiledGraph:
-    """Return the program that takes the fewest ticks; of equal ones the first."""
-    best = replace(found[0], ticks=judge(found[0].program, None))
-    for each in found[1:]:
-        ticks = judge(each.program, best.ticks)
-        if best.ticks is not None and ticks < best.ticks:
-            best = replace(each, ticks=ticks)
-    return best
+def _faster(one: CompiledGraph, other: CompiledGraph, judge: TickJudge) -> CompiledGraph:
+    """Return the program that takes fewer ticks; of equal ones the first."""
+    ticks = judge(one.program, None) if one.ticks is None else one.ticks
+    others = judge(other.program, ticks)
+    return replace(other, ticks=others) if others < ticks else replace(one, ticks=ticks)
 
 
 def _whole_or_parts(
     name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
 ) -> CompiledGraph:
     """Return a graph as one schedule or, if that does not fit or is far slower, in parts."""
-    whole, refused = None, CompileError("")
+    whole, refused, far = None, CompileError(""), _far_ticks(graph, chip)
     try:
-        whole = _passed(name, graph, chip, options, every=every)
+        whole = _best_passed(name, graph, chip, options, every=every, judge=judge, limit=far)
     except CompileError as error:
         refused = error
-    far = _far_ticks(graph, chip, options)
     if whole is not None and (judge is None or not _takes(whole, far, judge)):
         return whole
 
     def compile_part(part: Graph) -> CompiledGraph:
         built = _of_part(options, part)
         found = _of_streams(name, part, chip, built, every=every, judge=judge)
-        other = _best_passed if found is None else partial(_or_whole, found)
-        return other(name, part, chip, built, every=every, judge=judge)
+        if found is not None:
+            return _or_whole(found, name, part, chip, built, every=every, judge=judge)
+        return _best_passed(name, part, chip, built, every=every, judge=judge)
 
     plan = divided(expanded(graph, row_work(chip)))
     chooser = Chooser(EqualParts(chip, options, compile_part), judge)
@@ -255,7 +249,7 @@ def _or_whole(
     if judge is None or found.streamed.ticks <= far * floor:
         return found
     whole = _passed_if_it_fits(name, graph, chip, options, every=every)
-    return found if whole is None else _fastest([found, whole], judge)
+    return found if whole is None else _faster(found, whole, judge)
 
 
 def _sums_up(chip: Chip) -> bool:
@@ -278,31 +272,61 @@ def _of_streams(
 
 
 def _best_passed(
-    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
+    name: str,
+    graph: Graph,
+    chip: Chip,
+    options: Options,
+    *,
+    every: bool,
+    judge: TickJudge | None,
+    limit: int | None = None,
 ) -> CompiledGraph:
-    """Return a graph as matrices or, of a convolution of few channels, as lines: the faster.
+    """Return a graph as matrices or, of one convolution or product, as lines: the faster.
+
+    limit: programs of so many ticks or more are alike.
 
     Raises CompileError if neither fits.
     """
-    found = list(programs_of_lines(name, graph, chip, options, every=every))
+    best: CompiledGraph | None = None
+    refused = CompileError("")
     try:
-        found.append(_passed(name, graph, chip, options, every=every))
-    except CompileError:
-        if not found:
-            raise
-    if len(found) == 1 or judge is None:
-        return found[0]
-    return _fastest(found, judge)
+        best = _passed(name, graph, chip, options, every=every)
+    except CompileError as error:
+        refused = error
+
+    def is_worth(ticks: int) -> bool:
+        nonlocal best
+        if best is None or judge is None:
+            return best is None
+        if best.ticks is None:
+            best = replace(best, ticks=judge(best.program, limit))
+        return best.ticks is None or ticks < best.ticks
+
+    for found in programs_of_lines(name, graph, chip, options, is_worth, every=every):
+        best = found if best is None or judge is None else _faster(best, found, judge)
+    if best is None:
+        raise refused
+    return best
 
 
 def programs_of_lines(
-    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+    name: str,
+    graph: Graph,
+    chip: Chip,
+    options: Options,
+    is_worth: Callable[[int], bool] = lambda ticks: True,
+    *,
+    every: bool,
 ) -> Iterator[CompiledGraph]:
-    """Yield the programs of a convolution of few channels as lines; none of other graphs."""
-    if not options.structural_zeros:
+    """Yield the programs of a graph of one convolution or product as lines; none of other graphs.
+
+    is_worth: returns whether a way is tried that takes the array so many ticks at least.
+    """
+    try:
+        for each in convolved(expanded(graph, row_work(chip)), chip, options, is_worth):
+            yield _as_program(name, graph, chip, options, each, every=every)
+    except CompileError:  # no engine does an operation over the sums
         return
-    for each in convolved(expanded(graph, row_work(chip)), chip, options):
-        yield _as_program(name, graph, chip, options, each, every=every)
 
 
 def _as_program(

@@ -64,7 +64,7 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
     if late is None:
         return plan
     divided = _rated(plan, chip)
-    return late if late.cycles < divided.cycles else plan
+    return late if late.cycles < divided.cycles else divided
 
 
 def _storing_late(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan | None:

@@ -14,9 +14,9 @@ from systolic.compiler.arithmetic import KTile, Lines, LineWork
 
 
 def with_spread(work: LineWork, source: Array, weights: Array, sums: Array) -> Array:
-    """Return the sums of a convolution, [images, height, width, filters], as lines leave them.
+    """Return the sums of a convolution or product, [..., filters], as lines leave them.
 
-    source: images; weights: [height, width, channels of a group, filters].
+    source: images, or rows; weights: [height, width, channels of a group, filters], or a matrix.
     """
     lines = work.lines
     if np.isfinite(source).all() and np.isfinite(weights).all():
@@ -25,7 +25,8 @@ def with_spread(work: LineWork, source: Array, weights: Array, sums: Array) -> A
     dims = (shown.count, shown.height, shown.width, shown.channels)
     images = source.astype(np.float64).reshape(dims)
     made = sums.copy().reshape(lines.result.count, lines.result.height, lines.result.width, -1)
-    dense = _in_one_group(weights.astype(np.float64), lines.groups)
+    weights = weights.astype(np.float64).reshape(*lines.windows.size, -1, weights.shape[-1])
+    dense = _in_one_group(weights, lines.groups)
     tiles = [(each, _bands(lines, each, dense)) for each in work.k_tiles]
     with np.errstate(invalid="ignore", over="ignore"):
         for tile in lines.tiles():

@@ -81,8 +81,8 @@ class Options:
         bool,
         Field(
             description="whether a convolution of few channels, or of one filter for each channel, "
-            "may be done with zeros between its weights, which make NaN of an infinity's "
-            "neighbours"
+            "or a product by one matrix, may be done with zeros between weights, which make NaN "
+            "of an infinity's neighbours"
         ),
     ] = True
     tile_columns: Annotated[
@@ -108,6 +108,11 @@ class Options:
         return ProductOptions(
             own.stationary or self.stationary, own.group or self.group, own.outer or self.outer
         )
+
+    def asks_for_tiles(self, operation: str) -> bool:
+        """Return whether a choice says how a product's operands are tiled, turned or held."""
+        asked = self.via, self.block, self.tile_columns
+        return any(asked) or self.of(operation) != ProductOptions()
 
     @property
     def asks_for_groups(self) -> bool:

@@ -9,8 +9,8 @@ from systolic.compiler.cost.batches import (
     Beside,
     apart_cost,
     apart_queue_cycles,
-    groups_cost,
     queue_cycles,
+    together_cost,
     waits_for_latencies,
 )
 from systolic.compiler.cost.dma import bus_cost, load_cost, wastes_bursts
@@ -50,7 +50,7 @@ def test_the_channels_are_as_busy_for_every_number_of_queues() -> None:
     large = Shape.parse("s8[4,8,512,512]{1,0,3,2}")
     found = apart_queue_cycles(hbm3(), large, AXES)
     assert load_cost(hbm3(), large, AXES) < found == 4 * bus_cost(hbm3(), large, AXES)
-    assert queue_cycles(hbm3(), large, AXES, 1) < found // 5
+    assert queue_cycles(hbm3(), large, AXES) < found // 5
 
 
 def test_without_channels_nothing_is_shared() -> None:
@@ -87,10 +87,10 @@ def test_queues_wait_for_latencies_of_short_copies(chip: str, text: str, waits: 
     assert waits_for_latencies(hardware, Shape.parse(text), ((0,), (1,), (2,))) is waits
 
 
-def test_beside_work_in_turn_short_copies_are_fewer_in_a_group() -> None:
-    # As w of work 18 of benchmarks/bench_moves.py. A group takes the first copy's time and the
+def test_beside_work_in_turn_short_copies_are_fewer_together() -> None:
+    # As w of work 18 of benchmarks/bench_moves.py. Whole rows take the copies' time and the
     # work's behind it; 16 copies for themselves seem to hide behind work that is taken too long.
     chip, w, axes = load_chip(CHIPS / "hbm2e_128x128.toml"), Shape.parse("f16[16,96,128]"), AXES[:3]
     waited, in_turn = Beside(8160, 27623), Beside(8160, 27623, 4350)
-    assert groups_cost(chip, w, axes, 1, waited) > apart_cost(chip, w, axes, waited) == 8160
-    assert groups_cost(chip, w, axes, 1, in_turn) < apart_cost(chip, w, axes, in_turn) < 8160
+    assert together_cost(chip, w, axes, waited) > apart_cost(chip, w, axes, waited) == 8160
+    assert together_cost(chip, w, axes, in_turn) < apart_cost(chip, w, axes, in_turn) < 8160

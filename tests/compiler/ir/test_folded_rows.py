@@ -29,13 +29,12 @@ def seen(memory: np.ndarray, dims: tuple[int, ...], axes) -> np.ndarray:
     return memory.reshape(dims).transpose((*flat, *rows, *cols)).reshape(sizes)
 
 
-@pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("order", [(2, 1, 0), (2, 0, 1)])
 @pytest.mark.parametrize("rows", [RowFold(2, 3), RowFold(4, 3), RowFold(2, 2)])
-def test_a_product_finds_folded_rows_in_what_is_brought(rows, order, groups) -> None:
+def test_a_product_finds_folded_rows_in_what_is_brought(rows, order) -> None:
     """Matrix b has row k of the tensor in the row of its window that comes k-th in the order."""
     shape = Shape("f32", (4, 12, 5), Layout(order))
-    found = folded_contraction(shape, ((0,), (1,), (2,)), rows, groups)
+    found = folded_contraction(shape, ((0,), (1,), (2,)), rows)
     memory = np.arange(shape.num_elements())
     held = seen(memory, found.shape.dims, found.tiles)
     dims = found.shape.dims
@@ -51,7 +50,7 @@ def test_a_product_finds_folded_rows_in_what_is_brought(rows, order, groups) -> 
 
 
 def test_rows_that_the_array_takes_together_lie_on_partitions_side_by_side() -> None:
-    found = folded_contraction(Shape("f32", (24, 5)), ((0,), (1,)), RowFold(4, 3), 1)
+    found = folded_contraction(Shape("f32", (24, 5)), ((0,), (1,)), RowFold(4, 3))
     dims = found.shape.dims
     window = FoldedWindow("held", Spread(dims, found.tiles), Spread(dims, found.matrices))
     taken = [window.row(row) for row in range(24)]
@@ -60,18 +59,18 @@ def test_rows_that_the_array_takes_together_lie_on_partitions_side_by_side() -> 
 
 
 def test_rows_to_turn_lie_at_a_step_and_come_back_in_the_order_of_memory() -> None:
-    """Rows 0, 3, .. of a group are one matrix; the columns made of them are 0, 3, .. too."""
+    """Rows 0, 3, .. are one matrix; the columns made of them are 0, 3, .. too."""
     shape, rows = Shape("f32", (4, 6, 8)), RowFold(2, 2)
-    found = turned_rows(shape, 2, rows, 3, 2)
+    found = turned_rows(shape, 2, rows, 3)
     dims, memory = found.shape.dims, np.arange(shape.num_elements())
     held = seen(memory, dims, found.brought)
     source = MatrixWindow("held", Spread(dims, found.brought), Spread(dims, found.source))
     made = MatrixWindow("made", Spread(dims, found.holds), Spread(dims, found.made))
-    result = np.zeros((2, 8, 12), np.int64)
-    for number in range(6):
-        for row in range(4):
+    result = np.zeros((8, 24), np.int64)
+    for number in range(3):
+        for row in range(8):
             line = held[source.number(number), row][source.columns(number, row, Span(0, 8))]
             column = made.columns(number, 0, Span(row, 1))[0]
-            result[made.number(number), :, column] = line
-    flat = memory.reshape(2, 12, 8)[:, :, rows.order(8)]
-    assert result.tolist() == flat.swapaxes(1, 2).tolist()
+            result[:, column] = line
+    flat = memory.reshape(24, 8)[:, rows.order(8)]
+    assert result.tolist() == flat.T.tolist()

@@ -67,9 +67,7 @@ def choices(seed: int, *, tiles: bool = False) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(("seed", "tiles"), [(n, t) for t in (False, True) for n in range(40)])
-def test_batches_in_groups_are_right_and_cost_the_same_on_both_engines(
-    seed: int, tiles: bool
-) -> None:
+def test_batches_are_right_and_cost_the_same_on_both_engines(seed: int, tiles: bool) -> None:
     rng = Random(8000 + seed)
     graph, hardware = drawn(rng, tiles=tiles), slow_to_begin(rng)
     inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
@@ -78,9 +76,7 @@ def test_batches_in_groups_are_right_and_cost_the_same_on_both_engines(
 
 
 @pytest.mark.parametrize("way", [" is brought in whole rows of all its matrices",
-                                 " is brought in whole rows of its matrices,",
-                                 " is stored in whole rows of all its matrices",
-                                 " is stored in whole rows of its matrices,"])  # fmt: skip
+                                 " is stored in whole rows of all its matrices"])  # fmt: skip
 def test_the_random_batches_take_every_way(way: str) -> None:
     assert any(way in text for seed in range(40) for text in choices(seed))
 

@@ -16,7 +16,6 @@ from support.chips import ideal_chip
 from systolic.compiler import Options
 from systolic.compiler.cost.turns import turns_copied_together
 from systolic.hw.spec import Chip
-from systolic.isa import Buffer, Copy, MatMul
 from systolic.run.result import Result
 from systolic.workload import Graph, GraphBuilder
 
@@ -50,12 +49,6 @@ def run(graph: Graph, on: Chip, seed: int) -> Result:
     return event
 
 
-def drains(result: Result) -> list[int]:
-    """Return how many words of a lane each copy takes out of the result buffer."""
-    copies = (each for each in result.program.instructions if isinstance(each, Copy))
-    return [each.source.elements for each in copies if each.source.buffer is Buffer.RESULT]
-
-
 @pytest.mark.parametrize(
     ("interval_cycles", "bank_words", "together"),
     [
@@ -72,13 +65,6 @@ def test_as_many_results_are_copied_together_as_gain(
     assert turns_copied_together(some, Options(), "bf16", 4, 1) == together
 
 
-def test_five_results_of_a_bank_are_one_copy() -> None:
-    graph = turned((15, 3, 4), (0, 2, 1))
-    alone, together = run(graph, chip(bank_words=3), 1), run(graph, chip(bank_words=15), 1)
-    assert (drains(alone), drains(together)) == ([3] * 15, [15] * 3)
-    assert alone.cycles - together.cycles >= 11 * 40
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_results_of_any_distances_are_right(seed: int) -> None:
     rng = Random(seed)
@@ -86,36 +72,3 @@ def test_results_of_any_distances_are_right(seed: int) -> None:
     axes = (*rng.sample((0, 1), 2), 3, 2)
     graph = turned(dims, axes)
     run(graph, chip(bank_words=rng.randint(11, 40)), seed)
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_a_narrow_turn_is_done_before_the_wide_ones_that_are_copied_together(rows: int) -> None:
-    """Of 17 columns the last one is turned alone: it passes fewer columns of the array.
-
-    Only the second of two blocks of eight posts that both are done.
-    """
-    result = run(turned((5, rows, 17), (0, 2, 1)), chip(bank_words=24), rows)
-    assert drains(result) == [2 * rows, rows] * 5
-    multiplies = [each for each in result.program.instructions if isinstance(each, MatMul)]
-    posting = [bool(each.posts) for each in multiplies]
-    assert posting == [False, True, True] * 5
-
-
-def test_copies_belong_to_the_operation_of_their_turns() -> None:
-    """Five results are fewer than are copied together, and the next operation begins."""
-    builder = GraphBuilder(home="state_buffer")
-    for name, out in (("x", "y"), ("w", "z")):
-        builder.tensor(name, "bf16[5,3,4]")
-        builder.transpose(name, "bf16[5,4,3]", (0, 2, 1), name=out)
-    on = chip(bank_words=32)
-    assert turns_copied_together(on, Options(), "bf16", 3, 4) > 5
-    result = systolic.run(builder.graph(), on, values=False, options=Options(via="pe"))
-    assert drains(result) == [15, 15]
-    assert result.compiled is not None
-    layers = result.compiled.synchronised.layers
-    of_copies = [
-        layer
-        for layer, each in zip(layers, result.program.instructions, strict=True)
-        if isinstance(each, Copy) and each.source.buffer is Buffer.RESULT
-    ]
-    assert of_copies == ["y", "z"]

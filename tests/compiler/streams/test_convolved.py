@@ -1,4 +1,4 @@
-"""Is the value right? Convolutions as lines, in every way: against numpy by bits, both engines."""
+"""Is the value right? Convolutions and products as lines, in every way: by bits, both engines."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import systolic
 from support.chips import ideal_chip
 from support.lane_graphs import values
 from systolic.compiler.compiled import CompiledGraph
-from systolic.compiler.pipeline import programs_of_lines
+from systolic.compiler.pipeline import compile_graph, programs_of_lines
+from systolic.config import load_chip
 from systolic.isa import require_clean
 from systolic.machine import simulate
+from systolic.run.judge import judge_on
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.run.verdict import graph_verdict
+from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder
 from systolic.workload.options import Options
 
@@ -65,11 +68,34 @@ def convolution(rng: Random) -> Graph:
     return builder.graph()
 
 
+def product(rng: Random) -> Graph:
+    """Return rows, perhaps in several matrices or with K along columns, times one matrix."""
+    builder, dtype = GraphBuilder("dram"), rng.choice(["f32", "bf16", "s8"])
+    batch = [rng.choice([1, 2, 3]) for _ in range(rng.choice([0, 1, 2]))]
+    rows, inner, columns = rng.randint(3, 60), rng.choice([1, 3, 20]), rng.choice([2, 5, 16])
+    order = [f"{{{','.join(map(str, range(len(batch) + 1, -1, -1)))}}}", ""]
+    turned = [len(batch), len(batch) + 1, *range(len(batch) - 1, -1, -1)]
+    order[1] = f"{{{','.join(map(str, turned))}}}"
+    dims = [",".join(map(str, (*batch, rows, n))) for n in (inner, columns)]
+    x = builder.tensor("x", f"{dtype}[{dims[0]}]{rng.choice(order)}")
+    ones = "1," * rng.randint(0, len(batch))
+    w = builder.tensor("w", f"{dtype}[{ones}{inner},{columns}]")
+    out = f"{'s32' if dtype == 's8' else 'f32'}[{dims[1]}]{rng.choice(order)}"
+    sums = builder.matmul(x, w, out, name="sums")
+    if dtype != "s8" and rng.random() < 0.5:
+        bias = builder.tensor("bias", f"f32[{columns}]")
+        added = {"operator": "add", "broadcast_dimensions": (len(batch) + 1,)}
+        builder.add("binary", (sums, bias), out, name="y", **added)
+    return builder.graph()
+
+
 def check(seed: int) -> int:
-    """Check all ways of a convolution; return how many there are."""
+    """Check all ways of a convolution or product; return how many there are."""
     rng = Random(seed)
-    graph, hardware = convolution(rng), chip(rng)
+    graph, hardware = rng.choice([convolution, product])(rng), chip(rng)
     inputs = {name: values(rng, graph.shape(name)) for name in graph.inputs}
+    if seed % 4 == 0 and graph.shape("x").dtype.kind == "f":
+        inputs["x"].reshape(-1)[rng.randrange(inputs["x"].size)] = np.inf
     ways = 0
     for compiled in programs_of_lines("lines", graph, hardware, Options(), every=True):
         assert isinstance(compiled, CompiledGraph)
@@ -81,7 +107,7 @@ def check(seed: int) -> int:
             found = graph_results(compiled, outcome.memory)
             verdict = graph_verdict(compiled, hardware, inputs, found)
             assert verdict["equal"], (seed, str(graph), compiled.layers.choices, verdict["wrong"])
-            if graph.shape("w").dtype.kind == "f":
+            if graph.shape("w").dtype.kind == "f" and np.isfinite(inputs["x"]).all():
                 largest = np.abs(found[graph.outputs[0]].astype(np.float64)).max()
                 assert verdict["max_abs_error"] <= 0.02 * largest + 1e-3
             times.append(outcome.trace.times)
@@ -119,3 +145,30 @@ def test_only_a_bias_along_the_filters_is_one_number_of_each(axis):
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
     made = np.einsum("nhwcij,ijcf->nhwf", windows, inputs["w"].astype(np.float32))
     np.testing.assert_array_equal(found.outputs["y"], made + inputs["bias"].reshape(added))
+
+
+def test_a_product_is_a_convolution_with_windows_of_one_pixel():
+    """Both become the same instructions."""
+    chip, made = load_chip(CHIPS / "ideal_128x128.toml"), []
+    for kind, ones in (("matmul", ""), ("conv2d", "1,1,")):
+        builder = GraphBuilder("dram")
+        x = builder.tensor("x", f"bf16[{ones}1024,64]")
+        w = builder.tensor("w", f"bf16[{ones}64,64]")
+        builder.add(kind, (x, w), f"bf16[{ones}1024,64]", name="y")
+        made.append(compile_graph("one", builder.graph(), chip, judge=judge_on(chip)))
+    product, convolved = made
+    assert product.streamed is not None
+    assert product.program.instructions == convolved.program.instructions
+
+
+def test_a_product_with_a_choice_of_its_own_gets_its_tiles():
+    builder, chip = GraphBuilder("dram"), ideal_chip(8, 8)
+    x, w = builder.tensor("x", "bf16[64,8]"), builder.tensor("w", "bf16[8,8]")
+    builder.matmul(x, w, "bf16[64,8]", name="y")
+
+    def ways(options: Options) -> int:
+        return len(list(programs_of_lines("y", builder.graph(), chip, options, every=False)))
+
+    assert ways(Options())
+    asked = Options(stationary="rhs"), Options(tile_columns=64), Options(via="pe")
+    assert not any(map(ways, asked))

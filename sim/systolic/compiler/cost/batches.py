@@ -1,4 +1,4 @@
-"""Estimates for bringing or storing a batch: whole, in groups of matrices, or matrix by matrix."""
+"""Estimates for bringing or storing a batch: in whole rows, or matrix by matrix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from systolic.compiler.cost.dma import (
     wastes_bursts,
 )
 from systolic.compiler.cost.dram import Streams, in_turn_cycles
-from systolic.compiler.ir.batch_groups import batch_groups
+from systolic.compiler.ir.batch_rows import whole_rows
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
@@ -51,20 +51,16 @@ class Beside:
 ALONE = Beside(0)
 
 
-def groups_cost(chip: Chip, shape: Shape, axes: Axes, groups: int, beside: Beside) -> int:
-    """Return about how many of the array's cycles a batch in groups and the work on it take.
+def together_cost(chip: Chip, shape: Shape, axes: Axes, beside: Beside) -> int:
+    """Return about how many of the array's cycles a batch in whole rows and the work on it take.
 
-    A single group is moved by all queues, before or behind the work. Of several groups each is
-    moved during the work on others.
+    It is moved by all queues, before or behind the work.
     """
-    every = queue_cycles(chip, shape, axes, groups)
-    first = (
-        every // chip.dma.useful_queues
-        if groups == 1
-        else every // groups // sharing_queues(chip, shape, axes, groups)
+    every = queue_cycles(chip, shape, axes)
+    first, moving = (
+        _in_array_cycles(chip, cycles // chip.dma.useful_queues)
+        for cycles in (every, every + beside.queue_cycles)
     )
-    all_queues = (every + beside.queue_cycles) // chip.dma.useful_queues
-    first, moving = (_in_array_cycles(chip, cycles) for cycles in (first, all_queues))
     return first + max(beside.work_on(chip, shape, axes), moving - first)
 
 
@@ -89,12 +85,11 @@ def waits_for_latencies(chip: Chip, shape: Shape, axes: Axes) -> bool:
     return idle and waits > moving
 
 
-def queue_cycles(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:
-    """Return about how many cycles of all queues together the tiles of groups take."""
-    found = batch_groups(shape, axes, groups)
-    shared = sharing_queues(chip, shape, axes, groups)
-    copies = groups * _tall(chip, shape, axes) * shared
-    return _of_all_queues(chip, found.shape, found.tiles, copies, shared)
+def queue_cycles(chip: Chip, shape: Shape, axes: Axes) -> int:
+    """Return about how many cycles of all queues together the tiles of whole rows take."""
+    shared = sharing_queues(chip, shape, axes)
+    copies = _tall(chip, shape, axes) * shared
+    return _of_all_queues(chip, shape, whole_rows(shape, axes), copies, shared)
 
 
 def apart_queue_cycles(chip: Chip, shape: Shape, axes: Axes) -> int:
@@ -146,17 +141,9 @@ def _moving(chip: Chip, shape: Shape, axes: Axes, shared: int) -> int:
     return round(cycles * shared * matrices * all_rows / rows)
 
 
-def sharing_queues(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:
-    """Return how many queues share a tile of a batch in `groups` groups.
-
-    All share the tile of a single group; one moves a tile if there are enough for all queues.
-    """
-    found = batch_groups(shape, axes, groups)
-    most = queues_of_tile(chip, longest_run_bytes(found.shape, found.tiles))
-    if groups == 1:
-        return most
-    half = max(1, chip.dma.useful_queues // 2)
-    return 1 if groups * _tall(chip, shape, axes) > half else min(half, most)
+def sharing_queues(chip: Chip, shape: Shape, axes: Axes) -> int:
+    """Return how many queues share a tile of a batch in whole rows."""
+    return queues_of_tile(chip, longest_run_bytes(shape, whole_rows(shape, axes)))
 
 
 def _tall(chip: Chip, shape: Shape, axes: Axes) -> int:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, whole_rows
+from systolic.compiler.ir.batch_rows import BatchRows
 from systolic.compiler.ir.nodes import Axes
 from systolic.layout import Shape
 
@@ -50,61 +50,41 @@ class RowFold:
 class TurnedRows:
     """Rows that lie along the address when they come, and on partitions when they are turned.
 
-    shape: the tensor's bytes as [groups, partitions, neighbours, tiles, rows of a tile, fold]. What
-    is brought has a group's partitions on its rows. `source`: the matrices that are turned, one for
-    each of the neighbours. `made`: where they come to lie, within matrices `holds` of the same
-    groups, whose columns are in the order of memory.
+    shape: the tensor's bytes as [partitions, neighbours, tiles, rows of a tile, fold]. What is
+    brought has the partitions on its rows. `source`: the matrices that are turned, one for each of
+    the neighbours. `made`: where they come to lie, within the matrix `holds`, whose columns are in
+    the order of memory.
     """
 
     shape: Shape
-    brought: Axes = ((0,), (1,), (2, 3, 4, 5))
-    source: Axes = ((0,), (2,), (1,), (3, 5, 4))
-    holds: Axes = ((0,), (3, 5, 4), (1, 2))
-    made: Axes = ((0,), (2,), (3, 5, 4), (1,))
+    brought: Axes = ((0,), (1, 2, 3, 4))
+    source: Axes = ((1,), (0,), (2, 4, 3))
+    holds: Axes = ((2, 4, 3), (0, 1))
+    made: Axes = ((1,), (2, 4, 3), (0,))
 
 
-def folded_contraction(shape: Shape, axes: Axes, rows: RowFold, groups: int) -> BatchGroups:
-    """Return a tensor whose rows of the contraction lie folded, in groups of its batch.
+def folded_contraction(shape: Shape, axes: Axes, rows: RowFold) -> BatchRows:
+    """Return a tensor whose rows of the contraction lie folded, with all of its batch.
 
     shape: dense. axes: [batch..., K, columns], K one dimension.
     """
     (contracted,) = axes[-2]
-    cuts: dict[int, tuple[int, ...]] = {contracted: rows.dims(shape.dims[contracted])}
-    if groups > 1:
-        cut = _most_major(shape, axes)
-        cuts[cut] = groups, shape.dims[cut] // groups
-    finer, numbers = _refined(shape, cuts)
+    finer, numbers = _refined(shape, {contracted: rows.dims(shape.dims[contracted])})
     tiles, partitions, neighbours = numbers[contracted]
-    group = (numbers[cut][:1],) if groups > 1 else ()
     down = tiles, partitions
-    taken = {*down, *(n for each in group for n in each)}
-    across = tuple(n for n in range(finer.rank) if n not in taken)
+    across = tuple(n for n in range(finer.rank) if n not in down)
     batch, cols = (
         [tuple(n for axis in some for n in numbers[axis]) for some in each]
         for each in (axes[:-2], axes[-1:])
     )
-    seen = (*batch, (tiles, neighbours, partitions), *cols)
-    return BatchGroups(finer, (*group, down, across), seen)
+    return BatchRows(finer, (down, across), (*batch, (tiles, neighbours, partitions), *cols))
 
 
-def turned_rows(shape: Shape, contracted: int, rows: RowFold, fold: int, groups: int) -> TurnedRows:
+def turned_rows(shape: Shape, contracted: int, rows: RowFold, fold: int) -> TurnedRows:
     """Return a dense tensor, K minor-most, with `fold` neighbours of its other rows folded."""
     K = shape.dims[contracted]
     others = shape.num_elements() // K
-    dims = groups, others // (groups * fold), fold, *rows.dims(K)
-    return TurnedRows(Shape(shape.element_type, dims))
-
-
-def turned_groups(shape: Shape, axes: Axes, groups: int) -> BatchGroups:
-    """Return where a product's matrices [batch..., K, columns] lie in what is made of such rows."""
-    if groups > 1:
-        return batch_groups(shape, axes, groups)
-    return BatchGroups(shape, whole_rows(shape, axes), axes)
-
-
-def _most_major(shape: Shape, axes: Axes) -> int:
-    batch = {axis for group in axes[:-2] for axis in group}
-    return next(axis for axis in shape.layout.major_to_minor if axis in batch)
+    return TurnedRows(Shape(shape.element_type, (others // fold, fold, *rows.dims(K))))
 
 
 def _refined(

@@ -433,11 +433,6 @@ class Matrices:
         """Write a matrix to a place in DRAM, whose dimensions it shows as `axes`."""
         self._nodes.append(StoreNode(self._layer, (matrix.name,), place, axes, background))
 
-    def come_home(self, tensor: str) -> None:
-        """Note that an output is made in the place in DRAM where it lives."""
-        self.dram.put(tensor, tensor)
-        self._at_home.add(tensor)
-
     def store_home(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
         """Write a matrix, which shows an output as `axes`, to the output's place in DRAM."""
         self.store(matrix, tensor, self.graph.shape(tensor), axes)

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 import numpy as np
 
 from systolic.compiler.cost.engines import on_cheapest
-from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import ConvertNode, Layers, Matrix, TurnNode
@@ -74,16 +73,8 @@ class Identities:
         return min(self._chip.pe_array.rows, p, matrix.rows)
 
     def most_words(self, default: int) -> int:
-        """Return the most words of results that are copied out together, `default` if none are."""
-        columns = self._chip.pe_array.cols
-        return max(
-            (
-                rows * turns_copied_together(self._chip, self._options, matrix.dtype, rows, cols)
-                for matrix in self.turned()
-                for rows, cols in ((self.rows(matrix), min(matrix.cols, columns)),)
-            ),
-            default=default,
-        )
+        """Return the most words of a turn's results, `default` if there are no turns."""
+        return max(map(self.rows, self.turned()), default=default)
 
     def make(self) -> None:
         """Place an identity of each type that is turned; if it is not stored, let it be written."""

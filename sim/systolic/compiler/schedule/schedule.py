@@ -230,14 +230,11 @@ class _Scheduler:
         self._drafts.begin(self._first_layer(TurnNode))
         self._identities.make()
         for number, task in enumerate(self._tiled.tasks):
-            if number and self._tiled.tasks[number - 1].node != task.node:
-                self.turns.results.finish()
             self._memory.begin(number)
             self._drafts.begin(self._layers.nodes[task.node].layer)
             self._begin_images(number)
             self._task(task)
             self._begun = self._begun or task.kind is not StoreNode
-        self.turns.results.finish()
         self._memory.begin(len(self._tiled.tasks))
         makers = {each.matrix: each.layer for each in self._layers.kept}
         self._gather(kept, (), makers)
@@ -346,8 +343,6 @@ class _Scheduler:
         self._gather(task.reads, task.writes)
         self._engines.begin(task)
         _MAKERS[task.kind](self, task, self._layers.nodes[task.node])
-        if any(self._memory.used(tile) for tile in task.writes):
-            self.turns.results.finish()
         for tile in dict.fromkeys((*task.reads, *task.writes)):
             if self._memory.used(tile):
                 self._memory.drop(self._memory.resident[tile])
@@ -448,7 +443,6 @@ class _Scheduler:
     def _evict(self, victim: Resident) -> None:
         if not self._evicts:
             raise RoomError(f"{self._memory.where} has no room for all tiles until their last use")
-        self.turns.results.finish()
         if victim.dirty:
             self.transfers.spill(victim)
         self._evictions += 1

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from systolic.compiler.cost.engines import drain_interval
-from systolic.compiler.cost.turns import turns_copied_together
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Matrix, TurnNode
 from systolic.compiler.ir.ranges import spans
@@ -16,7 +15,6 @@ from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.engine_work import EngineWork, HeldAccess, MadeMatrix
 from systolic.compiler.schedule.identities import Identities
 from systolic.compiler.schedule.sums import SumBanks
-from systolic.compiler.schedule.turned_results import TurnedResults
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.isa import Access, LoadWeights, MatMul, PassThrough, Transpose
 from systolic.isa.instruction import Event
@@ -30,7 +28,7 @@ MOST_HALVED = 16
 class TurnMaker:
     """Makes the instructions of turns whose tiles are all in place.
 
-    turned: the multiply-adds of the array's turns. results: those that are not copied out yet.
+    turned: the multiply-adds of the array's turns.
     """
 
     def __init__(
@@ -44,8 +42,6 @@ class TurnMaker:
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._chip, self._matrices = tiles.chip, tiles.matrices
         self._engines, self._sums, self._identities = made_by
-        self.results = TurnedResults(self._engines, self._sums)
-        self._together: dict[tuple[str, int, int], int] = {}
         self.turned = 0
 
     def turn(self, task: Task, node: TurnNode) -> None:
@@ -66,10 +62,10 @@ class TurnMaker:
             for cols in task.cols:
                 source, weights = self._tiles.reach(matrix, task.number, rows, cols)
                 self._drafts.add(LoadWeights(weights=weights), (source.region,), ())
-                together = self._copied_together(matrix, rows.count, cols.count)
                 for some in _pieces(rows, most):
                     target, made = self._tiles.make_reach(out, task.number, cols, some)
-                    sums, region = self.results.place(dtype, some.count, made)
+                    bank = self._sums.free()
+                    sums, region = self._sums.access(dtype, made.partitions, some.count, bank)
                     start = identity.start + (some.first - rows.first) * identity.element_bytes
                     ones = replace(
                         identity, partitions=rows.count, start=start, pattern=((1, some.count),)
@@ -78,16 +74,10 @@ class TurnMaker:
                     self.turned += rows.count * cols.count * some.count
                     self._drafts.add(multiply, (held,), (region,), parts=self._posted(sums))
                     if self._options.drain == "block":
-                        self.results.note((sums, region), made, target.region, together)
+                        copy = self._engines.copy_of_sums(sums, made)
+                        self._engines.add(copy, (region,), (target.region,))
                     else:
                         self._drain_turned((sums, region), (out, task.number), cols, some)
-
-    def _copied_together(self, matrix: Matrix, rows: int, cols: int) -> int:
-        """Return how many results of turns of `rows` x `cols` are copied out together."""
-        key = matrix.dtype, rows, cols
-        if key not in self._together:
-            self._together[key] = turns_copied_together(self._chip, self._options, *key)
-        return self._together[key]
 
     def _words_at_once(self, matrix: Matrix, made: MadeMatrix, span: Span) -> int:
         """Return how many words of a turned tile are copied out together: all, or half of them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -159,12 +159,22 @@ def _on_chip(move: ChipMove | None) -> StreamedGraph | None:
     )
 
 
-def convolved(graph: Graph, chip: Chip, options: Options) -> Iterator[StreamedGraph]:
-    """Yield the drafts of each way to do a graph of a convolution of few channels; none if other.
+def convolved(
+    graph: Graph, chip: Chip, options: Options, is_worth: Callable[[int], bool]
+) -> Iterator[StreamedGraph]:
+    """Yield the drafts of each way to do a graph of one convolution or product as lines.
+
+    None if it is another graph, or if a choice asks for tiles of a product or forbids zeros.
+    is_worth: returns whether a way is tried that takes the array so many ticks at least.
 
     Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
     """
+    if not options.structural_zeros or options.asks_for_tiles(graph.operations[0].name):
+        return
     for work in convolutions(graph, chip):
+        ticks = work.lines.array_cycles(chip, work.dtype) * chip.period("pe_array")
+        if not is_worth(ticks):
+            continue
         places = DramPlaces(chip)
         for name in (*graph.inputs, work.output):
             places.reserve(name, graph.shape(name))

@@ -1,4 +1,4 @@
-"""A convolution of few channels as a stream: lines of pixels are turned, and weights move.
+"""A convolution or a product as a stream: lines of pixels are turned, and weights move.
 
 Of each tile of lines every stretch of windows is turned by the array, so that its elements are
 partitions and its lines columns. That is the stationary operand; the weights of all windows of the
@@ -21,6 +21,7 @@ from systolic.compiler.streams.lines import (
     KTile,
     Lines,
     RowCopy,
+    as_images,
     k_tiles_of,
     lies_in_order,
     lines_of,
@@ -52,7 +53,7 @@ TURNED = 3
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A convolution and what goes over its sums: (step, type, the bias's tensor or "").
+    """A convolution or a product, and what goes over its sums: (step, type, bias's tensor or "").
 
     dtype: of its operands.
     """
@@ -65,12 +66,19 @@ class Convolution:
 
 
 def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
-    """Yield ways to do a graph of one convolution and of what goes over its sums; none if other."""
+    """Yield ways to do a graph of one convolution, or product, and of what goes over its sums.
+
+    None of other graphs.
+    """
     op, *others = graph.operations
-    if op.kind != "conv2d":
+    if op.kind not in ("conv2d", "matmul"):
         return
-    given = op.attributes_as(Conv2dAttributes)
-    source, weights = (graph.shape(name) for name in op.inputs)
+    last = graph.operations[-1].output
+    source, weights, result = (as_images(graph.shape(name)) for name in (*op.inputs, last))
+    if source is None or weights is None or result is None:
+        return
+    if op.kind == "matmul" and weights.dims[:2] != (1, 1):
+        return  # other weights for each matrix
     dtype = source.element_type
     is_dense = weights.layout.padded_dimensions in (None, weights.dims)
     if not is_dense or not lies_in_order(weights, 0, 1, 2, 3) or dtype != weights.element_type:
@@ -80,8 +88,8 @@ def convolutions(graph: Graph, chip: Chip) -> Iterator[Convolution]:
     steps = _steps_over(graph, op, others)
     if steps is None:
         return
-    last = graph.operations[-1].output
-    found = lines_of(chip, source, graph.shape(last), given.windows(weights), given.groups)
+    given = op.attributes_as(Conv2dAttributes) if op.kind == "conv2d" else Conv2dAttributes()
+    found = lines_of(chip, source, result, given.windows(weights), given.groups)
     for lines in dict.fromkeys(found):
         yield Convolution(op, dtype, last, steps, lines)
 
@@ -95,12 +103,12 @@ def _steps_over(
         if each.kind not in ELEMENT_WISE or now not in each.inputs:
             return None
         biases = [name for name in each.inputs if name != now]
-        filters = graph.shape(now).dims[3]
+        filters = graph.shape(now).dims[-1]
         row = ELEMENT_WISE[each.kind]
         for name in biases:
             shape = graph.shape(name)
             placed = row.placed(each, shape.dims, graph.shape(now).dims)
-            if shape.dims != (filters,) or placed[3] != 0 or shape.layout.tiles:
+            if shape.dims != (filters,) or placed[-1] != 0 or shape.layout.tiles:
                 return None
         steps = row.steps(each, graph)
         if len(biases) > 1 or each.inputs[0] != now or (biases and len(steps) > 1):
@@ -382,10 +390,11 @@ class ConvolutionEmitter:
         if sum(copy.lanes for copy in copies) < len(tile):
             yield begin, whole
         elif fresh or lines.strips > 1:
+            end = begin + whole
             first = max(copy.to for copy in copies)
             stop = min(copy.to + copy.elements for copy in copies)
-            yield from ((begin, first - begin) for _ in range(first > begin))
-            yield from ((stop, begin + whole - stop) for _ in range(stop < begin + whole))
+            found = ((begin, first), (stop, end)) if first <= stop else ((begin, end),)
+            yield from ((at, upto - at) for at, upto in found if at < upto)
         behind = begin + row
         if fresh and tap == lines.windows.size[0] - 1 and behind < lines.held:
             yield behind, lines.held - behind

@@ -1,10 +1,10 @@
-"""A convolution of few channels as lines of results, a partition each: where its elements lie.
+"""A convolution or a product as lines of results, a partition each: where its elements lie.
 
 A line is some results side by side in a row of an image. Its partition gets the rows of pixels that
 its windows see, padding included, one after another. A stretch of neighbouring windows sees pixels
 that overlap the pixels of the next one; turned, they are the stationary operand, and the weights of
-the stretch, one window beside the next and zeros elsewhere, move. Not here: instructions
-(`convolved`).
+the stretch, one window beside the next and zeros elsewhere, move. A product is a convolution with
+windows of one pixel: its rows are pixels. Not here: instructions (`convolved`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from systolic.arrays import Integers
+from systolic.hw.formulas.timing import load_reads
 from systolic.hw.spec import Chip
-from systolic.layout import Shape
+from systolic.layout import Layout, Shape
 from systolic.workload.operations.image_windows import ImageWindows
 
 TILES = (0, 1, 4, 12)
@@ -32,6 +33,21 @@ def lies_in_order(shape: Shape, *axes: int) -> bool:
     padded = shape.layout.padded_dimensions or shape.dims
     order = [axis for axis in reversed(shape.layout.minor_to_major) if padded[axis] > 1]
     return not shape.layout.tiles and order == [axis for axis in axes if padded[axis] > 1]
+
+
+def as_images(shape: Shape) -> Shape | None:
+    """Return matrices [..., pixels, channels] as images of one row; of four dimensions as they are.
+
+    None if there are fewer than two dimensions or more than four, or tiles.
+    """
+    more, layout = 4 - shape.rank, shape.layout
+    if not 0 <= more <= 2 or layout.tiles:
+        return None
+    at, padded = shape.rank - 2, layout.padded_dimensions or shape.dims
+    order = tuple(axis + more if axis >= at else axis for axis in layout.minor_to_major)
+    dims, padded = ((*each[:at], *(1,) * more, *each[at:]) for each in (shape.dims, padded))
+    made = Shape(shape.element_type, dims, Layout((*order, *range(at, at + more))))
+    return made if padded == dims else made.with_padding(padded)
 
 
 class RowCopy(NamedTuple):
@@ -163,6 +179,19 @@ class Lines:
     def count(self) -> int:
         """Return how many lines there are."""
         return self.result.count * self.result.height * self.strips
+
+    def array_cycles(self, chip: Chip, dtype: str) -> int:
+        """Return for how many cycles the array loads and multiplies, at least."""
+        stretches, v = -(-self.width // self.stretch), chip.pe_array.vector_cycles(dtype)
+        total = 0
+        for lanes in map(len, self.tiles()):
+            for k_tile in k_tiles_of(self):
+                rows = k_tile.taps * self.reach * k_tile.channels
+                loads = load_reads(chip, lanes, rows, dtype) + load_reads(chip, rows, lanes, dtype)
+                moving = (lanes * stretches + self.width * self.result.channels) * v
+                both = loads * stretches, moving
+                total += max(both) if chip.pe_array.weight_buffer == "double" else sum(both)
+        return total
 
     def tiles(self) -> Iterator[range]:
         """Yield the numbers of the lines of each tile."""

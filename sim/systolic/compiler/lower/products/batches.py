@@ -1,29 +1,27 @@
-"""Batches in DRAM whose matrices are brought or stored many at a time, as a lowering's views.
+"""Batches in DRAM whose matrices are brought or stored all at once, as a lowering's views.
 
-A tile has rows of all matrices, or of the matrices of a group (`ir.batch_groups`). Each matrix lies
-within such a tile, at a distance (`ir.windows`). The estimates say whether that is better than
-matrix by matrix (`cost.batches`). Not here: moves without products (`ways`).
+A tile has rows of all matrices (`ir.batch_rows`). Each matrix lies within such a tile, at a
+distance (`ir.windows`). The estimates say whether that is better than matrix by matrix
+(`cost.batches`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from systolic.arrays import Integers
 from systolic.compiler.cost.batches import (
-    ALONE,
     Beside,
     apart_cost,
     apart_queue_cycles,
-    groups_cost,
     queue_cycles,
     sharing_queues,
+    together_cost,
 )
-from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
+from systolic.compiler.ir.batch_rows import BatchRows, whole_rows
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows, whole_banks
@@ -35,38 +33,33 @@ from systolic.layout import Layout, Shape
 
 ROOM = 8
 """A tile of a batch that is brought takes no more than this part of a partition."""
-ROOM_STORED = 4
-"""A tile of a group that is stored takes no more than this part of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
-class _InGroups:
-    """About how many `cycles` a batch takes in `groups` groups, seen as `axes`."""
+class _Together:
+    """About how many `cycles` a batch in whole rows takes, seen as `axes`."""
 
     cycles: int
-    groups: int
     axes: Axes
 
 
 class Batches:
-    """The batches of a graph that is being lowered: what is brought and stored in groups."""
+    """The batches of a graph that is being lowered: what is brought and stored in whole rows."""
 
     def __init__(self, builder: ViewMaker) -> None:
         self._builder = builder
         self._windows: dict[tuple[str, Axes], str] = {}
-        self._to_store: dict[str, tuple[Matrix, BatchGroups]] = {}
 
     def brought(self, tensor: str, axes: Axes, beside: Beside) -> Matrix | None:
-        """Bring the matrices of a batch many at a time; None if nothing is gained.
+        """Bring the matrices of a batch in whole rows; None if nothing is gained.
 
-        beside: what happens meanwhile. Without a product, the next operation asks for views of the
-        tensor. A tensor in several groups has no such views.
+        beside: what happens meanwhile.
         """
         builder = self._builder
-        if not (_can_be_grouped(axes) and builder.dram.holds(tensor) and self._may_arrange()):
+        if not (_can_be_together(axes) and builder.dram.holds(tensor) and self._may_arrange()):
             return None
         shape = builder.dram.shape(tensor)
-        if not _counts(shape, axes):
+        if not _has_whole_rows(shape):
             return None
         if builder.dram.of(tensor) != tensor:  # a matrix comes as soon as it has been moved there
             beside = replace(beside, in_turn_cycles=None)
@@ -74,23 +67,21 @@ class Batches:
         if best is None or best.cycles >= apart:
             return None
         self._note(tensor, "brought", best, apart)
-        matrix = self._grouped(tensor, shape, best, builder.dram.of(tensor))
+        matrix = self._together(tensor, shape, best.axes, builder.dram.of(tensor))
         return matrix if best.axes == axes else builder.turned(matrix, tensor, axes)
 
     def _best_to_bring(
         self, shape: Shape, axes: Axes, beside: Beside
-    ) -> tuple[_InGroups | None, int]:
-        """Return the best groups, turned if that is better, and the cycles matrix by matrix."""
+    ) -> tuple[_Together | None, int]:
+        """Return the best whole rows, turned if that is better, and the cycles matrix by matrix."""
         chip, seen = self._builder.chip, self._turned(shape, axes)
         found = [
-            _InGroups(groups_cost(chip, shape, view, n, beside) + turn, n, view)
+            _Together(together_cost(chip, shape, view, beside) + turn, view)
             for view, turn in seen.items()
-            for n in _counts(shape, view)
-            if n == 1 or beside != ALONE
-            if self._has_room(shape, batch_groups(shape, view, n).columns)
+            if self._has_room(shape, _columns(shape, view))
         ]
         apart = min(apart_cost(chip, shape, view, beside) + turn for view, turn in seen.items())
-        return _least(found), apart
+        return min(found, key=lambda way: way.cycles, default=None), apart
 
     def _turned(self, shape: Shape, axes: Axes) -> dict[Axes, int]:
         """Return the views that can become `axes`, and about how many cycles their turns take."""
@@ -100,55 +91,42 @@ class Batches:
         return seen
 
     def result(self, tensor: str, axes: Axes, beside: Beside) -> Matrix | None:
-        """Return the matrices of an output within tiles of many; None if nothing is gained.
-
-        `store` stores them, if they are in groups.
-        """
+        """Return the matrices of an output within whole rows; None if nothing is gained."""
         found = self._best_to_store(tensor, axes, beside)
         if found is None:
             return None
         best, apart = found
         self._note(tensor, "stored", best, apart)
-        return self._grouped(tensor, self._builder.graph.shape(tensor), best, "")
+        return self._together(tensor, self._builder.graph.shape(tensor), axes, "")
 
     def cost_of_storing(self, tensor: str, axes: Axes, beside: Beside) -> int | None:
         """Return about how many cycles a product stored many at a time takes; None if no gain."""
         found = self._best_to_store(tensor, axes, beside)
         return found[0].cycles if found else None
 
-    def store(self, tensor: str) -> None:
-        """Write an output that is made in groups to its place, if it is."""
-        if tensor in self._to_store:
-            held, groups = self._to_store.pop(tensor)
-            self._builder.store_at(held, held.name, groups.tiles)
-            self._builder.come_home(tensor)
-
     def _best_to_store(
         self, tensor: str, axes: Axes, beside: Beside
-    ) -> tuple[_InGroups, int] | None:
-        """Return the best groups of an output and the cycles matrix by matrix; None if no gain."""
+    ) -> tuple[_Together, int] | None:
+        """Return whole rows of an output and the cycles matrix by matrix; None if no gain."""
         builder = self._builder
-        given = _can_be_grouped(axes) and tensor in builder.graph.outputs and self._may_arrange()
+        given = _can_be_together(axes) and tensor in builder.graph.outputs and self._may_arrange()
         if not given or builder.graph.tensor(tensor).home != "dram":
             return None
         shape = builder.graph.shape(tensor)
-        counts = [n for n in _counts(shape, axes) if self._may_store(tensor, axes, n)]
-        if not counts:
+        if not _has_whole_rows(shape) or not self._may_store(shape, axes):
             return None
-        best = _least(
-            [_InGroups(groups_cost(builder.chip, shape, axes, n, beside), n, axes) for n in counts]
-        )
+        best = _Together(together_cost(builder.chip, shape, axes, beside), axes)
         apart = apart_cost(builder.chip, shape, axes, beside)
         if physical(shape)[-1] == axes[-2]:
             apart = apart_cost(builder.chip, shape, swap(axes), beside)
             apart += builder.cost_of_turning(shape, axes)
-        return (best, apart) if best and best.cycles < apart else None
+        return (best, apart) if best.cycles < apart else None
 
     def least_queue_cycles(self, tensor: str, axes: Axes) -> int:
-        """Return about how many cycles of all queues a tensor in DRAM takes in its best groups."""
+        """Return about how many cycles of all queues a tensor in DRAM takes at least."""
         builder = self._builder
         ends_there = tensor in builder.graph.outputs and builder.graph.tensor(tensor).home == "dram"
-        if not (ends_there or builder.dram.holds(tensor)) or not _can_be_grouped(axes):
+        if not (ends_there or builder.dram.holds(tensor)) or not _can_be_together(axes):
             return 0
         shape = builder.graph.shape(tensor) if ends_there else builder.dram.shape(tensor)
         if ends_there and len(shape.layout.tiles) > 1:  # it is stored without gaps first
@@ -157,11 +135,7 @@ class Batches:
         views = [axes, *([swap(axes)] if builder.can_turn(shape.element_type) else [])]
         found = [apart_queue_cycles(builder.chip, shape, view) for view in views]
         if _is_dense(shape):
-            found += [
-                queue_cycles(builder.chip, shape, view, n)
-                for view in views
-                for n in group_counts(shape, view)
-            ]
+            found += [queue_cycles(builder.chip, shape, view) for view in views]
         return min(found)
 
     def place(self, tensor: str, axes: Axes) -> None:
@@ -209,7 +183,7 @@ class Batches:
         home, shape = builder.graph.tensor(tensor), builder.graph.shape(tensor)
         if home.home != "state_buffer" or builder.is_packed(tensor) or not self._may_arrange():
             return None
-        if not _can_be_grouped(wanted):
+        if not _can_be_together(wanted):
             return None
         if shape.layout.tiles:
             lies = as_rows(home, builder.chip)
@@ -240,22 +214,18 @@ class Batches:
         held = builder.in_lanes(tensor, view, given=given)
         how = "lies" if given else "is made"
         builder.choose(f"{tensor} {how} with its matrices side by side, each in reach of a product")
-        return self._within(tensor, seen, held, BatchGroups(shape, held.axes, seen))
+        return self._within(tensor, seen, held, BatchRows(shape, held.axes, seen))
 
-    def _may_store(self, tensor: str, axes: Axes, groups: int) -> bool:
-        """Return whether an output may be made in `groups` groups.
+    def _may_store(self, shape: Shape, axes: Axes) -> bool:
+        """Return whether an output may be made in whole rows, all of it before it is stored.
 
-        In one group all of it is made before it is stored: not if matrices could be stored one by
-        one as they are. In several groups nothing else may take it, since no view shows it.
+        It is not if matrices could be stored one by one as they are.
         """
-        builder, shape = self._builder, self._builder.graph.shape(tensor)
-        tall = -(-math.prod(shape.dims[d] for d in axes[-2]) // block_rows(builder.chip))
-        size = batch_groups(shape, axes, groups).columns * shape.dtype.itemsize
-        have = builder.chip.state_buffer.bytes_per_partition
-        if groups > 1:
-            fits = tall * size * ROOM_STORED <= have and size <= (whole_banks(builder.chip) or have)
-            return fits and builder.uses(tensor) == 0
-        whole = tall * size * 5 <= have * 4 and size <= (whole_banks(builder.chip) or have // 2)
+        chip = self._builder.chip
+        tall = -(-math.prod(shape.dims[d] for d in axes[-2]) // block_rows(chip))
+        size = _columns(shape, axes) * shape.dtype.itemsize
+        have = chip.state_buffer.bytes_per_partition
+        whole = tall * size * 5 <= have * 4 and size <= (whole_banks(chip) or have // 2)
         return whole and physical(shape)[-1] != axes[-1]
 
     def _has_room(self, shape: Shape, columns: int) -> bool:
@@ -268,41 +238,31 @@ class Batches:
         options = self._builder.options
         return options.via is None and options.block is None and options.tile_columns is None
 
-    def _note(self, tensor: str, verb: str, best: _InGroups, apart: int) -> None:
-        some = "all its matrices" if best.groups == 1 else f"its matrices, {best.groups} groups"
+    def _note(self, tensor: str, verb: str, best: _Together, apart: int) -> None:
         self._builder.choose(
-            f"{tensor} is {verb} in whole rows of {some} (about {best.cycles} cycles with the "
-            f"product; matrix by matrix: {apart})"
+            f"{tensor} is {verb} in whole rows of all its matrices (about {best.cycles} cycles "
+            f"with the product; matrix by matrix: {apart})"
         )
 
-    def _grouped(self, tensor: str, shape: Shape, way: _InGroups, dram: str) -> Matrix:
+    def _together(self, tensor: str, shape: Shape, axes: Axes, dram: str) -> Matrix:
         """Return matrices within tiles that come from DRAM or ("") are to be made."""
-        builder, groups = self._builder, batch_groups(shape, way.axes, way.groups)
-        if way.groups > 1 and dram:
-            name = f"{tensor}.in{way.groups}"
-            builder.dram.alias(name, dram, groups.shape)
-            dram = name
+        builder, tiles = self._builder, whole_rows(shape, axes)
         held = builder.place_matrix(
-            groups.shape,
-            groups.tiles,
+            shape,
+            tiles,
             tensor,
             dram=dram,
-            shared=sharing_queues(builder.chip, shape, way.axes, way.groups),
+            shared=sharing_queues(builder.chip, shape, axes),
             height=block_rows(builder.chip),
         )
-        if way.groups == 1:
-            builder.rename(held, tensor, groups.tiles)
-            whole = BatchGroups(shape, groups.tiles, way.axes)
-            return self.window(tensor, way.axes) or self._within(tensor, way.axes, held, whole)
-        if not dram:
-            builder.dram.alias(held.name, tensor, groups.shape)
-            self._to_store[tensor] = held, groups
-        return self._within(tensor, way.axes, held, groups)
+        builder.rename(held, tensor, tiles)
+        found = self.window(tensor, axes)
+        return found or self._within(tensor, axes, held, BatchRows(shape, tiles, axes))
 
-    def _within(self, tensor: str, axes: Axes, held: Matrix, groups: BatchGroups) -> Matrix:
-        """Return the matrices of a batch, which lie within the tiles of its groups."""
-        dims = groups.shape.dims
-        window = MatrixWindow(held.name, Spread(dims, groups.tiles), Spread(dims, groups.matrices))
+    def _within(self, tensor: str, axes: Axes, held: Matrix, lies: BatchRows) -> Matrix:
+        """Return the matrices of a batch, which lie within tiles of whole rows."""
+        dims = lies.shape.dims
+        window = MatrixWindow(held.name, Spread(dims, lies.tiles), Spread(dims, lies.matrices))
         matrix = self._builder.within(held, window)
         self._windows[tensor, axes] = matrix.name
         return matrix
@@ -312,19 +272,19 @@ class Batches:
         builder = self._builder
         if (found := self._windows.get((tensor, axes))) is not None:
             return builder.matrix(found)
-        for held, seen in builder.views(tensor) if _can_be_grouped(axes) else ():
+        for held, seen in builder.views(tensor) if _can_be_together(axes) else ():
             if held.lies.shared and seen[-2] == axes[-2]:
-                whole = BatchGroups(builder.graph.shape(tensor), seen, axes)
+                whole = BatchRows(builder.graph.shape(tensor), seen, axes)
                 return self._within(tensor, axes, held, whole)
         return None
 
 
-def _least(ways: Sequence[_InGroups]) -> _InGroups | None:
-    """Return the best groups; of several that are as good, the fewest."""
-    return min(ways, key=lambda way: (way.cycles, way.groups), default=None)
+def _columns(shape: Shape, axes: Axes) -> int:
+    """Return the columns of a tile of whole rows."""
+    return math.prod(shape.dims[axis] for axis in whole_rows(shape, axes)[-1])
 
 
-def _can_be_grouped(axes: Axes) -> bool:
+def _can_be_together(axes: Axes) -> bool:
     """Return whether a view is a batch whose matrices have their columns at one distance."""
     return any(axes[:-2]) and len(axes[-1]) == 1
 
@@ -343,16 +303,15 @@ def _is_dense(shape: Shape) -> bool:
     return not shape.layout.tiles and shape.padded_elements() == shape.num_elements()
 
 
-def _counts(shape: Shape, axes: Axes) -> list[int]:
-    """Return into how many groups of matrices a tensor may be cut, which lie in whole rows.
+def _has_whole_rows(shape: Shape) -> bool:
+    """Return whether a row of all matrices of a tensor is one access.
 
-    In tiles it may be in one group, if the indices of every dimension lie at one distance: then a
-    row of all its matrices is one access, without the gaps.
+    In tiles it is, without the gaps, if the indices of every dimension lie at one distance.
     """
     if _is_dense(shape):
-        return group_counts(shape, axes)
+        return True
     lines = (_places_along(shape, axis) for axis in range(shape.rank))
-    return [1] if all((np.diff(line, 2) == 0).all() for line in lines) else []
+    return all((np.diff(line, 2) == 0).all() for line in lines)
 
 
 def _places_along(shape: Shape, axis: int) -> Integers:

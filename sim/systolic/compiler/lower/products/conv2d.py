@@ -32,13 +32,14 @@ from systolic.compiler.lower.products.images import (
     only,
     padded_images,
 )
-from systolic.compiler.lower.products.matmul import refuse_types
+from systolic.compiler.lower.products.matmul import followed, lower_matmul, refuse_types
 from systolic.compiler.lower.products.taps import rows_of_all_taps, steps_in_phases
 from systolic.compiler.lower.views import lies_as
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer
 from systolic.workload import Operation
 from systolic.workload.operations.conv2d import Conv2dAttributes
+from systolic.workload.operations.image_windows import ImageWindows
 
 FILTERS_ON_COLUMNS: Axes = ((0, 1, 2), (3,))
 """The view of weights [height, width, channels, filters]."""
@@ -50,6 +51,9 @@ def lower_conv2d(builder: LayerBuilder, op: Operation) -> None:
     """Multiply the weights with the windows of the images."""
     refuse_types(builder, op)
     given, graph = op.attributes_as(Conv2dAttributes), builder.graph
+    if _is_product(builder, op):
+        lower_matmul(builder, op)
+        return
     if _takes_diagonal(builder, op):
         _lower_depthwise(builder, op)
         return
@@ -72,6 +76,20 @@ def lower_conv2d(builder: LayerBuilder, op: Operation) -> None:
     builder.node(MultiplyNode, (weights, moving), sums)
     result = builder.result_in(op.output, CHANNELS_ON_ROWS, block)
     builder.node(GatherNode, (sums,), result, _together(groups, filters, images.results))
+
+
+def _is_product(builder: LayerBuilder, op: Operation) -> bool:
+    """Return whether pixels of images from DRAM are rows of a product, whose results go there.
+
+    Images that stay on the chip have channels on rows, as windows of several pixels take them.
+    """
+    graph, (source, weights) = builder.graph, op.inputs
+    given = op.attributes_as(Conv2dAttributes)
+    windows = given.windows(graph.shape(weights))
+    lone = windows == ImageWindows((1, 1)) and given.groups == 1
+    _, end = followed(builder, op)
+    goes = end in graph.outputs and graph.tensor(end).home == "dram"
+    return lone and goes and builder.dram.holds(source) and not builder.is_shown(source)
 
 
 def _moving(builder: LayerBuilder, op: Operation, images: Images, groups: int) -> Matrix:

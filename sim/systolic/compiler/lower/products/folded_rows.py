@@ -24,12 +24,11 @@ from systolic.compiler.cost.folded_rows import (
     there_and_done,
 )
 from systolic.compiler.cost.turns import carrier, turn_cost
-from systolic.compiler.ir.batch_groups import batch_groups, group_counts
+from systolic.compiler.ir.batch_rows import whole_rows
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.folded_rows import (
     RowFold,
     folded_contraction,
-    turned_groups,
     turned_rows,
 )
 from systolic.compiler.ir.nodes import Axes, Matrix, TurnNode
@@ -42,7 +41,7 @@ from systolic.layout import Shape
 ROOM = 8
 """A piece that is brought takes at most this part of a partition; what is made of it does too."""
 ROOM_TURNED = 4
-"""All that is turned for a group takes at most this part of a partition."""
+"""All that is turned takes at most this part of a partition."""
 TILE_COLUMNS = 512
 """About how many columns a tile has that is brought as the compilation cuts it."""
 
@@ -57,7 +56,6 @@ class _Way:
     coming: Coming
     rows: RowFold
     fold: int = 0
-    groups: int = 1
     turned: bool = False
 
 
@@ -165,13 +163,9 @@ class FoldedRows:
             pieces, once = matrices * tall * wide, bool(turn) and not batch
             yield in_pieces(self._chip, cycles, pieces, half, turn_cycles=turn, at_once=once)
         if len(seen[-1]) == 1 and any(seen[:-2]):
-            found = batch_groups(shape, seen, 1)
-            cycles = run_cycles(self._chip, found.shape, found.tiles)
-            for count in group_counts(shape, seen):
-                share, once = (queues_of_tile(self._chip), True) if count == 1 else (1, False)
-                yield in_pieces(
-                    self._chip, cycles, count * tall, share, turn_cycles=turn, at_once=once
-                )
+            cycles = run_cycles(self._chip, shape, whole_rows(shape, seen))
+            share = queues_of_tile(self._chip)
+            yield in_pieces(self._chip, cycles, tall, share, turn_cycles=turn, at_once=True)
 
     def _turned_ways(self, shape: Shape, axes: Axes) -> Iterator[_Way]:
         """Yield the ways of an operand with its rows along the address."""
@@ -180,24 +174,16 @@ class FoldedRows:
         if carrier(chip, shape.element_type) is None:
             return
         in_order = RowFold(self._p)
-        for groups in self._groups(shape, axes, in_memory=True):
-            for fold in self._folds(others // groups):
-                lanes = others // (groups * fold)
-                if not self._turns_fit(shape, K, (groups, fold, others)):
-                    continue
-                turn = turn_cost(chip, (groups * fold, lanes, K), shape.element_type)
-                made = turned_rows(shape, contracted, in_order, fold, groups)
-                cycles, tall = run_cycles(chip, made.shape, made.brought), -(-lanes // self._p)
-                for rows, share in product(self._row_folds(K), self._shares()):
-                    comes = in_pieces(
-                        chip,
-                        cycles,
-                        groups * tall,
-                        share,
-                        turn_cycles=turn,
-                        at_once=groups == 1,
-                    )
-                    yield _Way(comes, rows, fold, groups, turned=True)
+        for fold in self._folds(others):
+            lanes = others // fold
+            if not self._turns_fit(shape, K, (fold, others)):
+                continue
+            turn = turn_cost(chip, (fold, lanes, K), shape.element_type)
+            made = turned_rows(shape, contracted, in_order, fold)
+            cycles, tall = run_cycles(chip, made.shape, made.brought), -(-lanes // self._p)
+            for rows, share in product(self._row_folds(K), self._shares()):
+                comes = in_pieces(chip, cycles, tall, share, turn_cycles=turn, at_once=True)
+                yield _Way(comes, rows, fold, turned=True)
 
     def _folds(self, rows: int) -> list[int]:
         """Return how many neighbours a partition may have: for each power of two of tiles, one."""
@@ -209,16 +195,15 @@ class FoldedRows:
         """Yield the ways of an operand with its columns along the address."""
         K, size = shape.dims[axes[-2][0]], shape.dtype.itemsize
         for rows in self._row_folds(K):
-            for groups in self._groups(shape, axes):
-                found = folded_contraction(shape, axes, rows, groups)
-                wide = math.prod(found.shape.dims[n] for n in found.tiles[-1]) * size
-                if rows.fold == 1 or not self._has_room(wide):
-                    continue
-                cycles = run_cycles(self._chip, found.shape, found.tiles)
-                tall, at_once = K // (rows.fold * self._p), groups == 1 and any(axes[:-2])
-                for share in self._shares():
-                    comes = in_pieces(self._chip, cycles, groups * tall, share, at_once=at_once)
-                    yield _Way(comes, rows, rows.fold, groups)
+            found = folded_contraction(shape, axes, rows)
+            wide = math.prod(found.shape.dims[n] for n in found.tiles[-1]) * size
+            if rows.fold == 1 or not self._has_room(wide):
+                continue
+            cycles = run_cycles(self._chip, found.shape, found.tiles)
+            tall, at_once = K // (rows.fold * self._p), any(axes[:-2])
+            for share in self._shares():
+                comes = in_pieces(self._chip, cycles, tall, share, at_once=at_once)
+                yield _Way(comes, rows, rows.fold)
 
     def _row_folds(self, K: int) -> Iterator[RowFold]:
         yield RowFold(self._p)
@@ -226,22 +211,14 @@ class FoldedRows:
             if fold > 1:
                 yield RowFold(self._p, fold)
 
-    def _groups(self, shape: Shape, axes: Axes, *, in_memory: bool = False) -> list[int]:
-        """Return into how many groups a batch is cut, in_memory: whose bytes are side by side."""
-        batch = {axis for group in axes[:-2] for axis in group}
-        major = shape.layout.major_to_minor[0]
-        if not batch or len(axes[-1]) != 1 or (in_memory and major not in batch):
-            return [1]
-        return group_counts(shape, axes)
-
     def _shares(self) -> list[int]:
         queues = queues_of_tile(self._chip)
         return [*dict.fromkeys((queues, max(1, queues // 2), 1))]
 
-    def _turns_fit(self, shape: Shape, K: int, cut: tuple[int, int, int]) -> bool:
-        (groups, fold, others), size = cut, shape.dtype.itemsize
-        made = others // groups * size
-        tall = -(-(others // (groups * fold)) // self._p)
+    def _turns_fit(self, shape: Shape, K: int, cut: tuple[int, int]) -> bool:
+        (fold, others), size = cut, shape.dtype.itemsize
+        made = others * size
+        tall = -(-(others // fold) // self._p)
         every = tall * fold * K * size + -(-K // self._p) * made
         have = self._chip.state_buffer.bytes_per_partition
         return (
@@ -257,7 +234,7 @@ class FoldedRows:
     def _contracted(self, name: str, axes: Axes, way: _Way) -> Matrix:
         """Bring rows of the contraction, several to a partition."""
         builder = self._builder
-        found = folded_contraction(builder.dram.shape(name), axes, way.rows, way.groups)
+        found = folded_contraction(builder.dram.shape(name), axes, way.rows)
         held = self._brought(name, found.shape, found.tiles, way)
         dims = found.shape.dims
         window = FoldedWindow(held.name, Spread(dims, found.tiles), Spread(dims, found.matrices))
@@ -266,10 +243,10 @@ class FoldedRows:
     def _turned(self, name: str, axes: Axes, way: _Way) -> Matrix:
         """Bring rows that are columns of the product, and turn them, neighbour by neighbour."""
         builder, shape = self._builder, self._builder.dram.shape(name)
-        rows = turned_rows(shape, axes[-2][0], way.rows, way.fold, way.groups)
+        rows = turned_rows(shape, axes[-2][0], way.rows, way.fold)
         held = builder.carried(self._brought(name, rows.shape, rows.brought, way))
-        groups = turned_groups(shape, axes, way.groups)
-        made = builder.place_matrix(groups.shape, groups.tiles, name, shared=1, height=self._p)
+        tiles = whole_rows(shape, axes)
+        made = builder.place_matrix(shape, tiles, name, shared=1, height=self._p)
         dims = rows.shape.dims
         source, target = (
             builder.within(
@@ -281,8 +258,8 @@ class FoldedRows:
             )
         )
         builder.node(TurnNode, (source,), target)
-        dims = groups.shape.dims
-        window = MatrixWindow(made.name, Spread(dims, groups.tiles), Spread(dims, groups.matrices))
+        dims = shape.dims
+        window = MatrixWindow(made.name, Spread(dims, tiles), Spread(dims, axes))
         return builder.within(made, window)
 
     def _brought(self, name: str, shape: Shape, axes: Axes, way: _Way) -> Matrix:

@@ -68,7 +68,6 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
         return
     result = _result(builder, op, out, of_out)
     builder.node(MultiplyNode, operands, result, fold=rows.fold)
-    builder.batches.store(op.output)
 
 
 def _array_work(builder: LayerBuilder, op: Operation, axes: _ProductAxes, mapping: Mapping) -> int:
@@ -138,7 +137,7 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
     It is as asked for, or the cheaper one with its result's turn.
     """
     graph = builder.graph
-    spread, end = _followed(builder, op)
+    spread, end = followed(builder, op)
     unwanted = _turned_by_the_next(builder, end, axes.out[-2:])
     shape = graph.shape(end)
     *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
@@ -197,7 +196,7 @@ def _cost_at_home(
     return cycles if builder.batches.may_be_made_on_chip(tensor, out) else None
 
 
-def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]], str]:
+def followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]], str]:
     """Return what matters for a product's view in the operations element by element behind it.
 
     These are the dimensions along which only an operand of such an operation has elements, such as
