@@ -22,9 +22,15 @@ from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
 
+NOTABLY = 1.01
+"""How many times less the estimate must be for another plan to be taken."""
+
+NOTABLY_WITH_ROWS = 1.03
+"""The same where DRAM has rows to open: there estimates are rougher."""
+
 
 def with_arrivals(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan:
-    """Return the best plan of the same tiles, the given one if no other has a lower estimate.
+    """Return the best plan of the same tiles, the given one if no other is notably better.
 
     Nothing is tried if tiles have to leave the state buffer, if sums side by side have been chosen
     by hand, or if work is long or is more than products of matrices from DRAM. Nor where the port
@@ -36,7 +42,8 @@ def with_arrivals(plan: Plan, layers: Layers, chip: Chip, options: Options) -> P
     meets = chip.state_buffer.port_scope == "bank"
     if not brings or chosen or meets or not only_products(plan.tiled, layers):
         return plan
-    best, least = plan, _cycles(plan.scheduled, chip)
+    notably = NOTABLY if chip.dram.organisation is None else NOTABLY_WITH_ROWS
+    best, least = plan, int(_cycles(plan.scheduled, chip) / notably)
     for tiled, scheduled in _tried(plan.tiled, layers, chip, options):
         if (cycles := _cycles(scheduled, chip)) < least:
             best, least = Plan(plan.room_bytes, tiled, scheduled, cycles), cycles
