@@ -57,8 +57,8 @@ def test_a_stopped_run_says_so():
 def test_a_schedule_that_is_surely_near_its_parts_is_not_simulated():
     chip, asked = load_chip(CHIPS / "ideal_128x128.toml"), []
     builder = GraphBuilder("dram")
-    x, w = builder.tensor("x", "bf16[256,512]"), builder.tensor("w", "bf16[512,384]")
-    builder.matmul(x, w, "f32[256,384]", name="y")
+    x, w = builder.tensor("x", "bf16[256,512]"), builder.tensor("w", "bf16[512,640]")
+    builder.matmul(x, w, "f32[256,640]", name="y")
     found = compile_graph("t", builder.graph(), chip, judge=lambda *given: asked.append(given) or 1)
     assert not asked
     ticks = simulate(chip, found.program, values=False).trace.ticks
