@@ -99,7 +99,7 @@ def test_sums_for_the_first_result_come_first_and_what_they_make_is_waited_for_b
 
 def test_what_has_not_come_is_not_waited_for_while_other_sums_can_grow():
     """The last of four K-tiles comes late: until then all eight sums take the other three."""
-    layers, tiled = cut(products(16, 16, 8, 8), chip())
+    layers, tiled = cut(products(16, 16, 8, 8), chip(), Options(tile_columns=8))
     late = {tiles(layers, "w1")[-1]: 300}
     found = in_order_of_arrival(tiled, layers, chip(), late)
     assert found is not None

@@ -6,8 +6,8 @@ multiply all matrices of a batch, wait while engines go over all of them several
 multiply again. Here tasks go through a small model of the machine: the array, its banks of sums,
 the engines, and bytes that come from DRAM one tile after another. The order in which engines take
 their work there is the order of the tasks, and the engine that takes a task there does it. Then the
-array is at one matrix while engines are at another. Of ports the model knows only that engines lose
-some cycles at them. Not here: addresses (`place`), instructions (`schedule`).
+array is at one matrix while engines are at another. The model knows nothing of ports. Not here:
+addresses (`place`), instructions (`schedule`).
 """
 
 from __future__ import annotations
@@ -47,14 +47,6 @@ WORKING = (ConvertNode, ReduceNode)
 """The kinds that go over a whole result with engines."""
 MOST_TASKS = 16_000
 """Work of more tasks keeps its order: its tiles come and go, and products are most of it."""
-
-AT_PORTS = 1.3
-"""How much longer work lasts on an engine that is not the first of engines in `port_priority`.
-
-It is held back where the first one has a bank's port. Measured: 1.25 for all work of pooling in
-bert_block, 1.27 in gpt2_prefill. With 1 these take 320,944 and 370,005 cycles, with 1.3 318,923 and
-367,514.
-"""
 
 _Part = tuple[MatrixTile, int]
 """A tile, or as many columns of it as a block has rows, if these are turned one by one."""
@@ -133,11 +125,8 @@ class _Flow:
         self._for_array: list[tuple[_Rank, int]] = []
         self._for_engines: list[tuple[_Rank, int]] = []
         self._free = dict.fromkeys(chip.lane_engines, 0)
-        first = next((name for name in chip.port_priority if name in self._free), "")
-        self._pace = {
-            name: chip.period(name) / chip.period("pe_array") * (1 if name == first else AT_PORTS)
-            for name in self._free
-        }
+        array = chip.period("pe_array")
+        self._pace = {name: chip.period(name) / array for name in self._free}
         self._banks, self._array_free = chip.result_buffer.banks, 0
         self._order: list[int] = []
         self._copies: dict[int, list[int]] = {}

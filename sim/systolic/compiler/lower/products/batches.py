@@ -21,7 +21,6 @@ from systolic.compiler.cost.batches import (
     sharing_queues,
     together_cost,
 )
-from systolic.compiler.cost.dma import wastes_bursts
 from systolic.compiler.ir.batch_rows import BatchRows, whole_rows
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
@@ -34,8 +33,6 @@ from systolic.layout import Layout, Shape
 
 ROOM = 8
 """A tile of a batch that is brought takes no more than this part of a partition."""
-NEARLY = 1.15
-"""Whole rows may take this many times the cycles of matrices that waste bursts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class Batches:
         if builder.dram.of(tensor) != tensor:  # a matrix comes as soon as it has been moved there
             beside = replace(beside, in_turn_cycles=None)
         best, apart = self._best_to_bring(shape, axes, beside)
-        if best is None or best.cycles >= apart * self._preference(shape, axes, best):
+        if best is None or best.cycles >= apart:
             return None
         self._note(tensor, "brought", best, apart)
         matrix = self._together(tensor, shape, best.axes, builder.dram.of(tensor))
@@ -85,17 +82,6 @@ class Batches:
         ]
         apart = min(apart_cost(chip, shape, view, beside) + turn for view, turn in seen.items())
         return min(found, key=lambda way: way.cycles, default=None), apart
-
-    def _preference(self, shape: Shape, axes: Axes, best: _Together) -> float:
-        """Return how many times the cycles matrix by matrix whole rows may take.
-
-        Short runs of single matrices bring the same bursts again and again. They also open rows of
-        DRAM again, which no estimate of a tensor by itself knows of.
-        """
-        chip = self._builder.chip
-        apart = all(wastes_bursts(chip, shape, view) for view in (axes, swap(axes)))
-        whole = whole_rows(shape, best.axes)
-        return NEARLY if apart and not wastes_bursts(chip, shape, whole) else 1.0
 
     def _turned(self, shape: Shape, axes: Axes) -> dict[Axes, int]:
         """Return the views that can become `axes`, and about how many cycles their turns take."""

@@ -42,11 +42,6 @@ ROOM = 8
 """A piece that is brought takes at most this part of a partition; what is made of it does too."""
 ROOM_TURNED = 4
 """All that is turned takes at most this part of a partition."""
-CLEARLY = 0.97
-"""Rows are folded if the product ends in at most this many times the cycles it takes otherwise."""
-BY_FAR = 0.8
-"""The same where DRAM has rows to open, where queues share engines, and for batches, whose turns
-wait for engines that copy out: estimates know little of who waits for whom there."""
 TILE_COLUMNS = 512
 """About how many columns a tile has that is brought as the compilation cuts it."""
 
@@ -77,14 +72,15 @@ class FoldedRows:
     def choose(self, work_cycles: int, stored_bytes: int) -> RowFold:
         """Choose the ways of both operands; return the order in which the contraction is taken.
 
+        Rows lie as usual where DRAM has rows to open: no estimate knows which are open there.
+
         work_cycles: of the array, for the product alone. stored_bytes: of its result, in DRAM.
         """
         in_order = RowFold(self._p)
         options = self._builder.options
         free = options.via is None and options.block is None and options.tile_columns is None
-        parts = self._chip.dram.organisation
-        rows_count = parts is not None and parts.outstanding == 1  # then descriptors hardly do
-        if not free or rows_count or self._names[0] == self._names[1]:
+        opens_rows = self._chip.dram.organisation is not None
+        if not free or opens_rows or self._names[0] == self._names[1]:
             return in_order
         left, right = (self._best_of(self._ways_of(place)) for place in (0, 1))
         ends = {
@@ -96,9 +92,7 @@ class FoldedRows:
         }
         best = min(ends, key=lambda pair: ends[pair])
         as_usual = min(ends[pair] for pair in ends if not any(way.fold for way in pair))
-        batched = any(axes[:-2] for axes in self._views)
-        is_sure = parts is None and not self._chip.dma.is_spread and not batched
-        if ends[best] > as_usual * (CLEARLY if is_sure else BY_FAR):
+        if ends[best] >= as_usual:
             return in_order
         self._ways, self._cycles = best, (ends[best], as_usual)
         return best[0].rows
