@@ -18,7 +18,7 @@ from support.tiers import quick_first
 from systolic.compiler import compile_graph
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.nodes import TurnNode
-from systolic.compiler.ir.windows import MatrixWindow, SteppedWindow
+from systolic.compiler.ir.windows import MatrixWindow, StridedWindow
 from systolic.config import load_chip
 from systolic.shipped import CHIPS
 from systolic.spans import Span
@@ -62,7 +62,7 @@ def test_most_of_the_random_results_are_products_strand_by_strand() -> None:
 def windows(graph: Graph, chip: object) -> list[object]:
     """Return what the stationary operands of strands lie within."""
     matrices = compile_graph("product", graph, chip).layers.matrices
-    return [type(m.window.within) for m in matrices if isinstance(m.window, SteppedWindow)]
+    return [type(m.window.within) for m in matrices if isinstance(m.window, StridedWindow)]
 
 
 def test_columns_are_stepped_through_where_operands_lie_within_others_too() -> None:
@@ -74,14 +74,14 @@ def test_the_columns_of_a_window_are_every_step_of_the_other_window() -> None:
     """Matrix b of [rows, columns, batch] has column b of each two, and 20 columns."""
     dims = 3, 20, 2
     within = MatrixWindow("held", Spread(dims, ((0,), (1, 2))), Spread(dims, ((2,), (0,), (1,))))
-    window = SteppedWindow("held", 1, 4, within)
+    window = StridedWindow("held", 1, 4, within)
     every = 1 + 2 * np.arange(20)
     assert np.array_equal(window.columns(1, 0, Span(2, 3)), every[1::4][2:5])
     (segment,) = window.segments(1, 0, Span(2, 3))
     assert (segment.first, segment.count, segment.base) == (0, 3, every[9])
     assert segment.pairs == ((8, 3),)
     assert (window.number(1), window.row(2), window.column(2, 5)) == (0, 2, 0)
-    plain = SteppedWindow("held", 1, 4)
+    plain = StridedWindow("held", 1, 4)
     assert plain.columns(5, 0, Span(2, 3)).tolist() == [9, 13, 17]
     assert (plain.number(5), plain.row(2)) == (5, 2)
 

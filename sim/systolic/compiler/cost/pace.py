@@ -177,7 +177,7 @@ class _Timetable:
         moves = begin + time.latency * period
         end = moves + time.moving * period
         if self.crowded and time.channels and self.chip.dram.organisation is None:
-            end += round(self._crowded_cycles(copy, time) * period)
+            end += round(self._crowded_cycles(copy) * period)
         for share, cycles in self._shares(copy, time):
             self.shared[share] = max(self.shared.get(share, 0), moves) + cycles * period
             end = max(end, round(self.shared[share]))
@@ -185,7 +185,7 @@ class _Timetable:
         self.free[copy.queue] = max(begin, end - hidden)
         return end
 
-    def _crowded_cycles(self, copy: DmaCopy, time: CopyTime) -> float:
+    def _crowded_cycles(self, copy: DmaCopy) -> float:
         """Return how much longer a copy moves bytes if all queues share DRAM's rate."""
         alone = min(self.chip.dram.bytes_per_cycle, self.chip.dma.queue_bytes_per_cycle)
         together = self.chip.dram.bytes_per_cycle / self.chip.dma.useful_queues

@@ -48,40 +48,6 @@ class AnyWindow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StridedWindow:
-    """A matrix whose columns are every `step`-th one of a matrix of the same batch.
-
-    first: the holder's column of its first column. Each tile of the holder has all of its columns.
-    """
-
-    holder: str
-    first: int
-    step: int
-
-    def number(self, number: int) -> int:
-        """Return which of the holder's matrices holds this matrix: the same."""
-        return number
-
-    def row(self, row: int) -> int:
-        """Return the holder's row of a row."""
-        return row
-
-    def column(self, row: int, col: int) -> int:
-        """Return the first column of the holder's tile, which has all of them."""
-        return 0
-
-    def columns(self, number: int, row: int, cols: Span) -> Integers:
-        """Return the holder's column of each of these columns."""
-        found: Integers = self.first + self.step * np.arange(cols.first, cols.stop)
-        return found
-
-    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
-        """Return the holder's columns as one regular segment."""
-        base = self.first + self.step * cols.first
-        return [Segment(0, cols.count, base, ((self.step if cols.count > 1 else 1, cols.count),))]
-
-
-@dataclass(frozen=True, slots=True)
-class SteppedWindow:
     """A matrix whose columns are every `step`-th column of another one, from the `first` on.
 
     within: how that one lies in the holder (None: it is the holder). Each tile of the holder has

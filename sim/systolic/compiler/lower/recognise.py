@@ -49,7 +49,7 @@ def recognise_transpose(source: Shape, result: Shape, permutation: Sequence[int]
     col = max(axis for axis, place in enumerate(order) if axis != place)
     row = order[col]
     batch = [axis for axis in range(len(groups)) if axis not in (row, col)]
-    return _set(source, result, permutation, groups, (*batch, row, col), turned=True)
+    return _set(source, permutation, groups, (*batch, row, col), turned=True)
 
 
 def recognise_rows(source: Shape, result: Shape, permutation: Sequence[int]) -> MatrixSet | None:
@@ -61,7 +61,7 @@ def recognise_rows(source: Shape, result: Shape, permutation: Sequence[int]) -> 
     sizes = [_size(source, group) for group in groups]
     row = max(range(col), key=lambda axis: sizes[axis])  # the fewest transfers
     batch = [axis for axis in range(col) if axis != row]
-    return _set(source, result, permutation, groups, (*batch, row, col), turned=False)
+    return _set(source, permutation, groups, (*batch, row, col), turned=False)
 
 
 def moves_nothing(source: Shape, result: Shape, permutation: Sequence[int]) -> bool:
@@ -102,7 +102,6 @@ def _size(source: Shape, group: Sequence[int]) -> int:
 
 def _set(
     source: Shape,
-    result: Shape,
     permutation: Sequence[int],
     groups: Groups,
     axes: Sequence[int],

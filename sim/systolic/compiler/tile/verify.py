@@ -431,7 +431,7 @@ class _Verifier:
 def _strand(matrix: Matrix) -> StridedWindow | None:
     """Return where a strand, or a part of its elements, lies in its holder; None: it is none."""
     window = matrix.window.within if isinstance(matrix.window, PartWindow) else matrix.window
-    return window if isinstance(window, StridedWindow) else None
+    return window if isinstance(window, StridedWindow) and window.within is None else None
 
 
 def _needed_rows(node: MultiplyNode, stationary: Matrix, task: Task) -> Sequence[int]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from systolic.compiler.ir.nodes import Axes, Matrix, MultiplyNode
 from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.compiler.ir.on_chip.homes import Interleaved
-from systolic.compiler.ir.windows import MatrixWindow, SteppedWindow
+from systolic.compiler.ir.windows import MatrixWindow, StridedWindow
 from systolic.compiler.lower.builder import LayerBuilder
 
 
@@ -60,7 +60,7 @@ def _stepped(builder: LayerBuilder, matrix: Matrix, first: int, cols: int, step:
     """Return every `step`-th of some columns of a matrix, from `first` on, as a matrix."""
     within = matrix.window
     assert within is None or isinstance(within, MatrixWindow)
-    window = SteppedWindow(matrix.holder, first, step, within)
+    window = StridedWindow(matrix.holder, first, step, within)
     block = matrix.block[0] if matrix.block else block_rows(builder.chip), cols
     made = matrix.seen_in(window, builder.new_name(matrix.tensor))
     return builder.add(replace(made, dims=(*made.dims[:-1], cols), block=block))
