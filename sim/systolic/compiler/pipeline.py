@@ -100,14 +100,14 @@ def _compiled(
     """
     for free in without_places(graph):
         own = _of_streams(name, free, chip, options, every=every, judge=judge)
-        own = own or _passed_if_it_fits(name, free, chip, options, every=every)
+        own = own or _passed_if_it_fits(name, free, chip, options, every=every, judge=judge)
         if own is not None and has_its_places(graph, own.placements()):
             return replace(own, graph=graph)
     found = _of_streams(name, graph, chip, options, every=every, judge=judge)
     if found is not None:
         return _or_whole(found, name, graph, chip, options, every=every, judge=judge)
     if any(tensor.home != "dram" for _, tensor in graph.tensors):
-        return _passed(name, graph, chip, options, every=every)
+        return _passed(name, graph, chip, options, every=every, judge=judge)
     found = _in_stretches(name, graph, chip, options, every=every, judge=judge)
     return found or _whole_or_parts(name, graph, chip, options, every=every, judge=judge)
 
@@ -248,7 +248,7 @@ def _or_whole(
     far = 1 if moves_first else NEAR if is_small else FAR
     if judge is None or found.streamed.ticks <= far * floor:
         return found
-    whole = _passed_if_it_fits(name, graph, chip, options, every=every)
+    whole = _passed_if_it_fits(name, graph, chip, options, every=every, judge=judge)
     return found if whole is None else _faster(found, whole, judge)
 
 
@@ -290,7 +290,7 @@ def _best_passed(
     best: CompiledGraph | None = None
     refused = CompileError("")
     try:
-        best = _passed(name, graph, chip, options, every=every)
+        best = _passed(name, graph, chip, options, every=every, judge=judge)
     except CompileError as error:
         refused = error
 
@@ -362,20 +362,22 @@ def _as_program(
 
 
 def _passed_if_it_fits(
-    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
 ) -> CompiledGraph | None:
     """Return the results of all passes; None if the graph does not fit the chip so."""
     try:
-        return _passed(name, graph, chip, options, every=every)
+        return _passed(name, graph, chip, options, every=every, judge=judge)
     except CompileError:
         return None
 
 
-def _passed(name: str, graph: Graph, chip: Chip, options: Options, *, every: bool) -> CompiledGraph:
+def _passed(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool, judge: TickJudge | None
+) -> CompiledGraph:
     """Return the results of all passes for a graph as it is."""
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
-    layers, plan = _planned(layers, chip, options)
+    layers, plan = _planned(layers, chip, options, judge)
     plan = with_arrivals(plan, layers, chip, options)
     _verify_plan(plan, layers, chip, every=every)
     synchronised = synchronise_drafts(name, plan.scheduled.drafts)
@@ -392,21 +394,23 @@ def _passed(name: str, graph: Graph, chip: Chip, options: Options, *, every: boo
     return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
 
 
-def _planned(layers: Layers, chip: Chip, options: Options) -> tuple[Layers, Plan]:
+def _planned(
+    layers: Layers, chip: Chip, options: Options, judge: TickJudge | None
+) -> tuple[Layers, Plan]:
     """Return the best plan, and the layers that it is for.
 
     If tensors without tiles have no unbroken room, or tiles must leave for it, they lie in pieces.
     """
     pieces = layers.in_pieces()
     try:
-        plan = best_plan(layers, chip, options)
+        plan = best_plan(layers, chip, options, judge)
     except CompileError:
         if pieces == layers:
             raise
-        return pieces, best_plan(pieces, chip, options)
+        return pieces, best_plan(pieces, chip, options, judge)
     if not plan.scheduled.evictions or pieces == layers:
         return layers, plan
-    other = best_plan(pieces, chip, options)
+    other = best_plan(pieces, chip, options, judge)
     better = other.scheduled.evictions < plan.scheduled.evictions
     return (pieces, other) if better else (layers, plan)
 

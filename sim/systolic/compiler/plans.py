@@ -3,31 +3,37 @@
 Tiles and loops are chosen for a size of the state buffer. If the tiles of a task have no room
 together, or tiles must leave before their last use, the same graph is planned as if there were less
 memory, although its tiles may always lie in all of it. The plan that copies the fewest bytes is
-taken. The sizes are powers of two and numbers halfway between, so that a larger buffer gets every
-plan that a smaller one may have.
+taken. So are products from DRAM with rows to open planned, in which the lengths of a tile's runs
+decide how much its queues lose to one another: there the plan of the lowest estimate is taken
+(`pace`). The sizes are powers of two and numbers halfway between, so that a larger buffer gets
+every plan that a smaller one may have.
 
 The plan divides the DMA queues between what comes and what goes. It is made once more with stores
-that stand behind further loads, so that every queue can do both (`tile.late_stores`): the plan of
-the lower estimate is taken (`pace`).
+that stand behind further loads, so that every queue can do both (`tile.late_stores`). If the
+estimate of that is lower, the judge decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.ir.dma_posts import waits_for_engines as posts_to_engines
 from systolic.compiler.ir.drafts import Draft
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, MultiplyNode
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.schedule.schedule import Scheduled, schedule
+from systolic.compiler.streams.plan import TickJudge
+from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.compiler.tile.cut import cut_tiles
 from systolic.compiler.tile.flow import MOST_TASKS, in_order_of_flow, waits_for_engines
 from systolic.compiler.tile.late_stores import brings_and_stores, with_late_stores
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.isa import DmaCopy
+from systolic.isa import DmaCopy, Program
 from systolic.workload.options import Options
 
 OCTAVES = 8
@@ -53,8 +59,10 @@ class Plan:
     cycles: int = 0
 
 
-def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
+def best_plan(layers: Layers, chip: Chip, options: Options, judge: TickJudge | None = None) -> Plan:
     """Return the plan of the largest tiles that have room, its queues divided or not.
+
+    judge: returns the ticks that a program takes (None: estimates must do).
 
     Raises CompileError if the tiles of a task have no room together even if they are the smallest.
     """
@@ -64,7 +72,17 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
     if late is None:
         return plan
     divided = _rated(plan, chip)
-    return late if late.cycles < divided.cycles else divided
+    if late.cycles >= divided.cycles:
+        return divided
+    if judge is None:
+        return late
+    ticks = judge(_program(divided, chip), None)
+    return late if judge(_program(late, chip), ticks) < ticks else divided
+
+
+def _program(plan: Plan, chip: Chip) -> Program:
+    program = synchronise_drafts("judged", plan.scheduled.drafts).program
+    return posts_to_engines(program, chip)
 
 
 def _storing_late(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan | None:
@@ -91,7 +109,8 @@ def _rated(plan: Plan, chip: Chip) -> Plan:
 def _divided(layers: Layers, chip: Chip, options: Options) -> Plan:
     """Return the plan whose queues are divided by direction.
 
-    It has the largest tiles that have room or, if tiles must leave, copies the fewest bytes.
+    It has the largest tiles that have room or, if tiles must leave, copies the fewest bytes. Of
+    products from DRAM with rows to open it has the lowest estimate.
     """
     have = chip.state_buffer.bytes_per_partition
     first = cut_tiles(layers, chip, options)
@@ -99,16 +118,25 @@ def _divided(layers: Layers, chip: Chip, options: Options) -> Plan:
         return flowing
     if _has_images(layers):  # tiles are whole images, whatever there is room for
         return Plan(have, first, schedule(layers, first, chip, options))
-    found, spent = list[Plan](), 0
+    found, spent, opens_rows = list[Plan](), 0, _opens_rows(layers, chip)
     for plan in _plans(layers, chip, options):
-        if not plan.scheduled.evictions and not found:
+        if not plan.scheduled.evictions and not found and not opens_rows:
             return plan
         found.append(plan)
         spent += len(plan.scheduled.drafts)
         if spent > MOST_TRIED:
             break
-    best = min(found, key=lambda plan: _copied_bytes(plan.scheduled.drafts), default=None)
+    if opens_rows:
+        best = min((_rated(plan, chip) for plan in found), key=attrgetter("cycles"), default=None)
+    else:
+        best = min(found, key=lambda plan: _copied_bytes(plan.scheduled.drafts), default=None)
     return best or _least(layers, chip, options)
+
+
+def _opens_rows(layers: Layers, chip: Chip) -> bool:
+    """Return whether products take operands from DRAM that has rows to open."""
+    products = any(isinstance(node, MultiplyNode) for node in layers.nodes)
+    return products and bool(layers.dram) and chip.dram.organisation is not None
 
 
 def _plans(layers: Layers, chip: Chip, options: Options) -> Iterator[Plan]:

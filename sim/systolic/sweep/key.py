@@ -20,7 +20,7 @@ from systolic.hw.spec import Chip
 from systolic.reading import check_file
 from systolic.workload import DataSource
 
-TIMING_VERSION = 4
+TIMING_VERSION = 5
 """Of the rules that say which cycle a thing happens in, and of the compiler's choices.
 
 It goes up by one whenever a pinned count moves: results of other rules must not count as these.

@@ -13,6 +13,7 @@ import numpy as np
 from systolic.compiler.cost.dram import burst_time, bus_cycles, scattered_cycles
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, segments
 from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.on_chip.chip_tiles import block_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import (
     ContiguousBytes,
@@ -29,6 +30,8 @@ from systolic.layout import Shape
 
 SAMPLE = 8, 256
 """The most rows and columns of a matrix that an estimate looks at."""
+STORED_COLUMNS = 512
+"""The most columns of a tile that an estimate of stores looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +282,26 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     first = access.offsets()[:: max(1, size // access.element_bytes)] * access.element_bytes
     runs = (ContiguousBytes(int(byte), None, size) for byte in first)
     return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
+
+
+def store_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
+    """Return about how many of the array's cycles all queues take to store a tensor in DRAM.
+
+    It is judged by a tile behind the first, whose rows need not begin where a dimension does. A
+    queue with one copy in hand waits for the latency of each.
+    """
+    *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+    p = block_rows(chip)
+    rows, cols = min(all_rows, p), min(all_cols, STORED_COLUMNS)
+    origin = (p if all_rows >= 2 * p else 0, 0)
+    cycles = 0
+    for part in DramTensor(shape, 0, axes).rectangles((0,) * len(batch), origin, (rows, cols)):
+        run = ((1, part.cols.count),)
+        source = Access(Buffer.STATE, shape.element_type, 0, part.rows.count, 0, run)
+        time = copy_time(chip, source, part.access)
+        cycles += time.moving + (time.latency if chip.dma.outstanding == 1 else 0)
+    cycles *= -(-math.prod(batch) * all_rows * all_cols // (rows * cols))
+    return cycles // chip.dma.useful_queues * chip.period("dma") // chip.period("pe_array")
 
 
 def _turned_cycles(chip: Chip, part: Rectangle, size: int) -> int:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from systolic.compiler.cost.dma import store_cost
 from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape
@@ -53,15 +54,67 @@ def _moved(builder: LayerBuilder, source: str, output: str) -> None:
     The result may be made as the transpose of its matrices, and turned by what takes it.
     """
     views = [seen for _, seen in builder.views(source)]
-    first, change = _cheapest_move(builder, (source, output), views)
+    cycles, first, change = _cheapest_move(builder, (source, output), views)
     assert isinstance(change.target, Spread)
+    if _brought(builder, (source, output), cycles):
+        return
     builder.moved(builder.view(source, first), change, output, change.target.axes)
+
+
+def _brought(builder: LayerBuilder, names: tuple[str, str], other_cycles: int) -> bool:
+    """Bring a view of the result from DRAM if that is cheaper than a move; return if it is done.
+
+    The source is there as a view of what lies in DRAM, and each of its dimensions is part of one of
+    the result's: then rows of the result are rows in DRAM, in another order. A source that nothing
+    else takes need not come for a move.
+    """
+    before, after = (builder.graph.shape(name) for name in names)
+    nested = common_factors(before.dims, after.dims)
+    if nested is None or any(len(factors) > 1 for factors in nested[0]):
+        return False
+    dim_of = {factors[0]: dim for dim, factors in enumerate(nested[0]) if factors}
+    ways: list[tuple[int, Matrix, Axes, Axes]] = []
+    for matrix, seen in builder.views(names[0]):
+        has_all = (
+            matrix.source.kind == "dram" and not matrix.source.picked and matrix.window is None
+        )
+        if not has_all or [*map(len, matrix.axes)] != [*map(len, seen)]:
+            continue
+        there = {
+            dim: place
+            for dims, places in zip(seen, matrix.axes, strict=True)
+            for dim, place in zip(dims, places, strict=True)
+        }
+        for last in home_views(Shape(after.element_type, after.dims)):
+            axes = tuple(
+                tuple(there[dim_of[n]] for dim in group for n in nested[1][dim]) for group in last
+            )
+            cycles = store_cost(builder.chip, builder.dram.place(matrix.source.dram), axes)
+            ways.append((cycles, matrix, axes, last))
+    best = min(ways, key=lambda way: way[0], default=None)
+    if best is None:
+        return False
+    cycles, matrix, axes, last = best
+    if builder.uses(names[0]) == 1:
+        other_cycles += store_cost(
+            builder.chip, builder.dram.place(matrix.source.dram), matrix.axes
+        )
+    if cycles >= other_cycles:
+        return False
+    builder.choose(
+        f"{names[1]} is brought from DRAM in its own order (about {cycles} cycles; moved: "
+        f"{other_cycles})"
+    )
+    place = builder.dram.place(matrix.source.dram)
+    found = builder.place_matrix(place, axes, names[1], dram=matrix.source.dram)
+    builder.rename(found, names[1], last)
+    return True
 
 
 def _cheapest_move(
     builder: LayerBuilder, names: tuple[str, str], views: Sequence[Axes]
-) -> tuple[Axes, ChangeOfView]:
-    """Return the view that the cheapest move of a source takes, and the change.
+) -> tuple[int, Axes, ChangeOfView]:
+    """Return the cycles of the cheapest move of a source, the view that it takes, and the change.
 
     views: in which the source is there.
     """
@@ -85,7 +138,7 @@ def _cheapest_move(
                 if best is None or cycles < best[0]:
                     best = cycles, first, change
     assert best is not None, "a tensor on the chip has a view"
-    return best[1:]
+    return best
 
 
 def _sizes(shape: Shape, axes: Axes) -> list[int]:

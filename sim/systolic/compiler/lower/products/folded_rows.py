@@ -72,15 +72,16 @@ class FoldedRows:
     def choose(self, work_cycles: int, stored_bytes: int) -> RowFold:
         """Choose the ways of both operands; return the order in which the contraction is taken.
 
-        Rows lie as usual where DRAM has rows to open: no estimate knows which are open there.
+        Rows lie as usual where DRAM has one burst in hand: descriptors hardly count there.
 
         work_cycles: of the array, for the product alone. stored_bytes: of its result, in DRAM.
         """
         in_order = RowFold(self._p)
         options = self._builder.options
         free = options.via is None and options.block is None and options.tile_columns is None
-        opens_rows = self._chip.dram.organisation is not None
-        if not free or opens_rows or self._names[0] == self._names[1]:
+        parts = self._chip.dram.organisation
+        rows_count = parts is not None and parts.outstanding == 1
+        if not free or rows_count or self._names[0] == self._names[1]:
             return in_order
         left, right = (self._best_of(self._ways_of(place)) for place in (0, 1))
         ends = {
