@@ -54,6 +54,22 @@ def test_of_a_tensor_and_of_its_channels(engine, home, layout, out, ends, count)
     assert found.summary["values"]["equal"] is True
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_scales_of_the_columns_of_windows(engine):
+    """A window's sums are seen as one row of pixels, with which no scale of each column goes."""
+    builder = GraphBuilder("state_buffer")
+    builder.tensor("x", "f32[6,6]{0,1}")
+    builder.tensor("s", "f32[2]")
+    given = {"reduction": "sum", "window": (3, 3), "stride": (3, 3), "axes": (0, 1)}
+    builder.add("reduce_window", ("x",), "f32[2,2]", name="sums", **given)
+    builder.add("requantise", ("sums", "s"), "s32[2,2]", name="y")
+    x, scales = np.arange(36, dtype=np.float32).reshape(6, 6), np.array([0.5, 2.0], np.float32)
+    found = systolic.run(builder.graph(), CHIP, {"x": x, "s": scales}, engine=engine)
+    sums = x.reshape(2, 3, 2, 3).sum(axis=(1, 3))
+    expected = requantised(sums.astype(np.int32), scales, -(2**31), 2**31 - 1)
+    assert found.outputs["y"].tolist() == expected.tolist()
+
+
 def layer(between: bool = True) -> GraphBuilder:
     """Return a quantised layer: product, bias, requantisation of each column from 0 on."""
     builder = GraphBuilder("dram")

@@ -190,7 +190,10 @@ def lower_requantise(builder: LayerBuilder, op: Operation) -> None:
             join(builder, op, source, step, (_operand(builder, op, 1, axes),))
             return
     builder.any_view(source)
-    views = builder.views(source)
+    views = [seen for seen in builder.views(source) if _goes_with(builder, op, 1, seen[1])]
+    if not views:
+        axes = physical(builder.graph.shape(op.output))
+        views = [(builder.view(source, axes), axes)]
     matrix, axes = next((v for v in views if _scaled_by_lane(builder, op, v[1])), views[0])
     scales = _operand(builder, op, 1, axes)
     if scales.cols > 1:
