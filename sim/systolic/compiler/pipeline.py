@@ -16,7 +16,6 @@ from systolic.compiler.arrival_plans import with_arrivals
 from systolic.compiler.compiled import CompiledGraph
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.given_places import has_its_places, without_places
-from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import ConvertNode, Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.dram_places import DramPlaces
@@ -152,7 +151,10 @@ def _far_ticks(graph: Graph, chip: Chip) -> int:
 
 
 def _takes(compiled: CompiledGraph, ticks: int, judge: TickJudge) -> bool:
-    """Return whether a program takes so many ticks, by its estimate if that is much less."""
+    """Return whether a program takes `ticks` or more; the judge is not asked if it cannot.
+
+    It cannot if even `CERTAIN` times its estimate is no more.
+    """
     chip = compiled.chip
     if compiled.ticks is not None:
         return compiled.ticks >= ticks
@@ -283,7 +285,7 @@ def _best_passed(
 ) -> CompiledGraph:
     """Return a graph as matrices or, of one convolution or product, as lines: the faster.
 
-    limit: programs of so many ticks or more are alike.
+    limit: no difference is made between programs that take `limit` ticks or more.
 
     Raises CompileError if neither fits.
     """
@@ -320,7 +322,7 @@ def programs_of_lines(
 ) -> Iterator[CompiledGraph]:
     """Yield the programs of a graph of one convolution or product as lines; none of other graphs.
 
-    is_worth: returns whether a way is tried that takes the array so many ticks at least.
+    is_worth: is given the ticks for which a way keeps the array busy; returns whether to try it.
     """
     try:
         for each in convolved(expanded(graph, row_work(chip)), chip, options, is_worth):
@@ -352,12 +354,10 @@ def _as_program(
     )
     lanes = chip.state_buffer.partitions
     plan = Plan(chip.state_buffer.bytes_per_partition, Tiled((lanes, lanes), (), ()), scheduled)
-    synchronised = synchronise_drafts(name, found.drafts)
-    program = waits_for_engines(synchronised.program, chip)
-    synchronised = replace(synchronised, program=program)
+    synchronised = synchronise_drafts(name, found.drafts, chip)
     if every:
-        verify_synchronised(found.drafts, program, chip)
-    check_program(program, chip)
+        verify_synchronised(found.drafts, synchronised.program, chip)
+    check_program(synchronised.program, chip)
     return CompiledGraph(graph, chip, options, None, layers, plan, synchronised, found)
 
 
@@ -380,11 +380,9 @@ def _passed(
     layers, plan = _planned(layers, chip, options, judge)
     plan = with_arrivals(plan, layers, chip, options)
     _verify_plan(plan, layers, chip, every=every)
-    synchronised = synchronise_drafts(name, plan.scheduled.drafts)
-    program = waits_for_engines(synchronised.program, chip)
-    synchronised = replace(synchronised, program=program)
+    synchronised = synchronise_drafts(name, plan.scheduled.drafts, chip)
     if every:
-        verify_synchronised(plan.scheduled.drafts, program, chip)
+        verify_synchronised(plan.scheduled.drafts, synchronised.program, chip)
     check_program(synchronised.program, chip)
     carried = carried_graph(graph, chip)
     in_blocks = not carried.on_chip and any(

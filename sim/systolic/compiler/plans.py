@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from systolic.compiler.cost.pace import estimated_ticks
-from systolic.compiler.ir.dma_posts import waits_for_engines as posts_to_engines
 from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.ir.nodes import Layers, MultiplyNode
 from systolic.compiler.ir.pixels import PixelWindow
@@ -81,8 +80,7 @@ def best_plan(layers: Layers, chip: Chip, options: Options, judge: TickJudge | N
 
 
 def _program(plan: Plan, chip: Chip) -> Program:
-    program = synchronise_drafts("judged", plan.scheduled.drafts).program
-    return posts_to_engines(program, chip)
+    return synchronise_drafts("judged", plan.scheduled.drafts, chip).program
 
 
 def _storing_late(plan: Plan, layers: Layers, chip: Chip, options: Options) -> Plan | None:
@@ -140,7 +138,7 @@ def _opens_rows(layers: Layers, chip: Chip) -> bool:
 
 
 def _plans(layers: Layers, chip: Chip, options: Options) -> Iterator[Plan]:
-    """Yield the plans that have room, those of the largest tiles first, each unlike the others."""
+    """Yield the plans that have room, from the largest tiles to the smallest, without repeats."""
     seen = list[Tiled]()
     have = chip.state_buffer.bytes_per_partition
     for room_bytes in (have, *sizes_below(have)):

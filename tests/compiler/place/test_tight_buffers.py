@@ -99,7 +99,7 @@ def test_only_what_is_made_of_a_tile_is_moved(size):
     scheduled = schedule(layers, tiled, config.chip, Options())
     assert scheduled.spilled_bytes > 0
     homes = max(place.base + place.size_bytes for place in layers.dram)
-    synchronised = synchronise_drafts("spilled", scheduled.drafts)
+    synchronised = synchronise_drafts("spilled", scheduled.drafts, config.chip)
     copies = [i for i in synchronised.program.instructions if isinstance(i, DmaCopy)]
     spilled = [i.target for i in copies if i.target.buffer == "dram" and i.target.start >= homes]
     assert sum(access.size_bytes for access in spilled) == scheduled.spilled_bytes
@@ -166,7 +166,7 @@ def check_random_products(seeds) -> None:
 
 def check_plan(compiled, plan, inputs, chip) -> None:
     """Run another plan of the same graph: its program is clean, its values are numpy's."""
-    synchronised = synchronise_drafts("plan", plan.scheduled.drafts)
+    synchronised = synchronise_drafts("plan", plan.scheduled.drafts, chip)
     other = replace(compiled, plan=plan, synchronised=synchronised)
     require_clean(other.program, chip, initial_accesses(other))
     memory = simulate(chip, other.program, graph_images(other, inputs)).memory

@@ -89,7 +89,7 @@ def test_posts_of_one_event_follow_from_one_another(shared_lane):
         on_engine("activation", 0, Ref(0, "pooling", READ), Ref(1, "pooling", READ)),
         stores(Ref(0, "pooling", WRITTEN), Ref(1, "pooling", WRITTEN), Ref(2, "activation", OTHER)),
     ]
-    made = synchronise_drafts("test", drafts)
+    made = synchronise_drafts("test", drafts, CHIP)
     names = made.program.semaphores
     found = [
         {names[wait.semaphore]: wait.value for wait in each.waits}
@@ -118,7 +118,7 @@ def test_a_post_from_which_others_follow_stays():
         stores(Ref(0, "pooling", WRITTEN), Ref(3, "activation", OTHER)),
         replace(stores(Ref(1, "pooling", READ)), instruction=other),
     ]
-    made = synchronise_drafts("test", drafts)
+    made = synchronise_drafts("test", drafts, CHIP)
     posts = [len(each.posts) for each in made.program.instructions]
     assert [len(each.waits) for each in made.program.instructions] == [0, 0, 0, 1, 1, 1]
     assert posts == [1, 1, 1, 1, 0, 0]
@@ -159,6 +159,6 @@ def multiplied_and_copied(rng: Random) -> list[Draft]:
 def test_the_checker_knows_what_multiplies_need_not_post(seed: int) -> None:
     """A multiply leaves its post to one behind it in the bank; narrower ones come after that."""
     chip = ideal_chip(8, 8, result_buffer={"banks": 4, "bank_bytes": BANK_BYTES})
-    made = synchronise_drafts("test", multiplied_and_copied(Random(seed)))
+    made = synchronise_drafts("test", multiplied_and_copied(Random(seed)), chip)
     assert not lint(made.program, chip)
     assert made.saving.posts < made.saving.asked_posts

@@ -1,7 +1,7 @@
 """A batch in whole rows: a tile has rows of all matrices, in the order of memory.
 
-Each copy has a latency, so many small matrices are brought and stored slowly one by one. Not here:
-costs.
+Each copy has a latency. A batch of small matrices comes and goes faster in whole rows than matrix
+by matrix. Not here: costs.
 """
 
 from __future__ import annotations

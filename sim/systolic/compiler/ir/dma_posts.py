@@ -12,7 +12,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import DmaCopy, Instruction, Program, Wait
 
 
-def waits_for_engines(program: Program, chip: Chip) -> Program:
+def waits_for_dma_engines(program: Program, chip: Chip) -> Program:
     """Return a program that counts a copy as one post, with the waits that the chip needs.
 
     A semaphore that copies post, nothing else posts.

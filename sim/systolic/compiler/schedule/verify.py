@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from systolic.compiler.ir.broken import BrokenPassError
-from systolic.compiler.ir.dma_posts import waits_for_engines
+from systolic.compiler.ir.dma_posts import waits_for_dma_engines
 from systolic.compiler.ir.drafts import Draft
 from systolic.hw.spec import Chip
 from systolic.isa import Post, Program, Wait, lint
@@ -40,7 +40,7 @@ def verify_drafts(drafts: Sequence[Draft], chip: Chip) -> None:
     same byte and one of them writes it, one is done before the other begins.
     """
     verify_references(drafts)
-    program = waits_for_engines(plain_program(drafts), chip)
+    program = waits_for_dma_engines(plain_program(drafts), chip)
     errors = [d for d in lint(program, chip) if d.severity == "error"]
     if errors:
         raise BrokenPassError("schedule", f"{errors[0].code}: {errors[0].message}")

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from systolic.compiler.cost.engines import engine_cycles, engines_able
 from systolic.compiler.ir.carried import carrier_shape
-from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import TensorInDram
 from systolic.compiler.lower.dram_places import DramPlaces
@@ -165,7 +164,7 @@ def convolved(
     """Yield the drafts of each way to do a graph of one convolution or product as lines.
 
     None if it is another graph, or if a choice asks for tiles of a product or forbids zeros.
-    is_worth: returns whether a way is tried that takes the array so many ticks at least.
+    is_worth: is given the ticks for which a way keeps the array busy; returns whether to try it.
 
     Raises CompileError if tensors do not fit DRAM, or no engine does an operation.
     """
@@ -327,7 +326,9 @@ class _Planner:
         )
 
     def _in_full(self, planned: Planned, parts: Sequence[Sequence[Draft]], least: float) -> float:
-        """Return the ticks of a frame from those of the shorter ones; if not less, `least` or more.
+        """Return the ticks of a frame, extrapolated from shortened frames.
+
+        If the frame takes `least` ticks or more, the result is some number that is not less.
 
         A shorter frame is taken to last no longer than one with more tiles.
         """
@@ -341,11 +342,11 @@ class _Planner:
         return ticks + (longer - ticks) * times
 
     def _ticks(self, drafts: Sequence[Draft], least: float) -> int:
-        """Return the ticks that drafts take as a program; if not less than `least`, so many."""
+        """Return the ticks that drafts take as a program, but at most `least`, rounded up."""
         assert self.judge is not None
-        program = synchronise_drafts("judged", drafts).program
+        program = synchronise_drafts("judged", drafts, self.chip).program
         limit = None if least == math.inf else math.ceil(least)
-        return self.judge(waits_for_engines(program, self.chip), limit)
+        return self.judge(program, limit)
 
     def _together(self, planned: Sequence[Planned]) -> tuple[Draft, ...] | None:
         """Return the drafts of frames alone, tensors in turn; None if one does not fit."""

@@ -24,7 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.compiler.ir.dependencies import Key, Ref
+from systolic.compiler.ir.dma_posts import waits_for_dma_engines
 from systolic.compiler.ir.drafts import Draft
+from systolic.hw.spec import Chip
 from systolic.isa import Copy, Instruction, LoadWeights, MatMul, Post, Program, Wait
 
 Counts = npt.NDArray[np.int32]
@@ -62,8 +64,8 @@ class Synchronised:
     saving: Saving
 
 
-def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
-    """Return the program of these drafts."""
+def synchronise_drafts(name: str, drafts: Sequence[Draft], chip: Chip) -> Synchronised:
+    """Return the program of these drafts on a chip."""
     posters = _posters(drafts)
     places = {(key, step): at for key, steps in posters.items() for at, step in enumerate(steps, 1)}
     asked = [_asked(drafts, draft.needs, places) for draft in drafts]
@@ -89,6 +91,7 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
         sum(map(len, posts)),
         len(names),
     )
+    program = waits_for_dma_engines(program, chip)
     return Synchronised(program, tuple(d.layer for d in drafts), saving)
 
 

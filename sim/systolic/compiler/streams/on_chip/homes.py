@@ -40,8 +40,8 @@ MOST_BOXES = 64
 class ChipHome:
     """The places of a tensor, and the partition and the byte from which on they count.
 
-    byte: None if no byte is chosen yet. of_result: it has the dimensions of the
-    move's result; if not, those of its source.
+    byte: None if no byte is chosen yet. of_result: whether it has the dimensions of the
+    move's result; otherwise it has the dimensions of the move's source.
     """
 
     tensor: str

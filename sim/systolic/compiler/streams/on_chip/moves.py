@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from systolic.compiler.ir.carried import carrier_shape
-from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.on_chip.chip_tiles import whole_banks
 from systolic.compiler.places.modes import coalesce, size
@@ -98,8 +97,8 @@ def chip_move(
     judged: list[ChipMove] = []
     limit = None
     for each in (w for w in written[:JUDGED] if w.ticks <= NEAR * written[0].ticks):
-        program = synchronise_drafts("judged", tuple(each.stage.drafts.found)).program
-        ticks = judge(waits_for_engines(program, chip), limit) if program.instructions else 0
+        program = synchronise_drafts("judged", tuple(each.stage.drafts.found), chip).program
+        ticks = judge(program, limit) if program.instructions else 0
         judged.append(replace(each, ticks=ticks))
         limit = min(ticks + 1, limit or ticks + 1)
     return min(judged, key=_by_ticks)
